@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"runtime"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core/typecode"
@@ -47,43 +46,7 @@ import (
 //
 // If Convert fails while it converts, some elements of dst are already converted.
 func Convert(ctx context.Context, dst, src *Tensor) error {
-	const call = "Convert"
-	to, err := convertibleBuffer(dst, call)
-	if err != nil {
-		return err
-	}
-	from, err := convertibleBuffer(src, call)
-	if err != nil {
-		return err
-	}
-	switch {
-	case dst.ReadOnly():
-		return readOnly(call)
-	case !dst.layout.SameShape(src.layout):
-		return Errorf(ErrLayout, "core", call, "dst has shape %v, src has %v", dst.layout.shape(), src.layout.shape())
-	case dst.layout.HasOverlap():
-		return Errorf(ErrLayout, "core", call, "dst repeats elements: strides %v", dst.layout.strides())
-	}
-	p, err := planConversion(call, dst, src)
-	if err != nil || src.NumElements() == 0 {
-		return err
-	}
-	if relate(dst, src, to, from) != disjoint {
-		return Errorf(ErrLayout, "core", call, "dst and src share memory: convert into another tensor")
-	}
-	if !dst.id.Type.HostAccessible() || !src.id.Type.HostAccessible() {
-		return convertStaged(ctx, call, dst, src, to, from)
-	}
-	if err := src.waitFor(ctx, from, forReading); err != nil {
-		return err
-	}
-	if err := dst.waitFor(ctx, to, forWriting); err != nil {
-		return err
-	}
-	err = p.run(ctx, call, dst, src, dst.first(to), src.first(from))
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(src)
-	return err
+	return convert(ctx, "Convert", dst, src, Scaling{})
 }
 
 // AsType returns a new row-major tensor with the elements of t converted to another type. If
@@ -155,6 +118,9 @@ type component struct {
 	padded  bool  // a component of fewer than 8 bits takes a byte
 }
 
+// wholeBytes reports whether components begin and end at bytes.
+func (c component) wholeBytes() bool { return c.stride%8 == 0 }
+
 // component describes the components of t's elements.
 func (t *Tensor) component() component {
 	c := component{code: t.dtype.Code, bits: int64(t.dtype.Bits), count: int64(t.dtype.Lanes)}
@@ -178,6 +144,7 @@ type conversion struct {
 	zeroImag rowConverter // sets imaginary parts to 0; nil unless dst is complex and src is not
 	imag     int64        // bits from the real part of an element of dst to its imaginary part
 	skip     int64        // bits before the first component of dst
+	blocks   *blocks      // converts the elements instead, if they are whole bytes
 }
 
 // stepping is an axis of two tensors: n components, dst bits apart in one tensor and src
@@ -189,14 +156,29 @@ type stepping struct{ n, dst, src int64 }
 type rowConverter func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping)
 
 // planConversion returns the conversion from src to dst. Their shapes are equal.
-func planConversion(call string, dst, src *Tensor) (*conversion, error) {
+func planConversion(call string, dst, src *Tensor, s Scaling) (*conversion, error) {
 	to, from := dst.component(), src.component()
 	p := &conversion{}
+	if !s.IsZero() {
+		if err := s.check(call, dst.layout.shape()); err != nil {
+			return nil, err
+		}
+		if err := scalable(call, dst, src); err != nil {
+			return nil, err
+		}
+	}
 	if dst.dtype.Lanes == src.dtype.Lanes && (to.complex || !from.complex) {
 		p.row = converterOf(to, from)
 	}
 	if p.row == nil {
 		return nil, Errorf(ErrDType, "core", call, "there is no conversion from %v to %v", src.dtype, dst.dtype)
+	}
+	if src.NumElements() > 0 && to.count == 1 && from.count == 1 && to.wholeBytes() && from.wholeBytes() {
+		row := planRow(p.row)
+		p.blocks = planBlocks(dst, src, &s, row)
+		if !s.IsZero() {
+			p.blocks.convert = scaledRow(to, from, &s, p.blocks.row.channel)
+		}
 	}
 	lanes := stepping{from.count, to.stride, from.stride}
 	if to.complex && !from.complex {
@@ -249,6 +231,9 @@ const checkInterval = 1 << 18
 
 // run converts the elements of t to those of u.
 func (p *conversion) run(ctx context.Context, call string, u, t *Tensor, dst, src unsafe.Pointer) error {
+	if p.blocks != nil {
+		return p.blocks.run(ctx, dst, src, func(f func() error) error { return guard(call, f, u, t) })
+	}
 	return guard(call, func() error { return p.rows(ctx, dst, src) }, u, t)
 }
 

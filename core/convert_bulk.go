@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/internal/affine"
 	"github.com/dlx-go/dlx/core/internal/minifloat"
 	"github.com/dlx-go/dlx/core/typecode"
 )
@@ -28,6 +29,22 @@ func bulkConverter(to, from component) rowConverter {
 		return bulk(func(to []float32, from []float.BFloat16) { float.FromBFloat16(to, from) })
 	case pair{typecode.Bfloat, typecode.Float, [2]int64{16, 32}}:
 		return bulk(func(to []float.BFloat16, from []float32) { float.ToBFloat16(to, from) })
+	case pair{typecode.Float, typecode.UInt, [2]int64{32, 8}}:
+		return func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping) {
+			to, from := unsafe.Add(dst, toBit>>3), unsafe.Add(src, fromBit>>3)
+			if s.dst == 32 || s.n == 1 {
+				affine.FromUint8(unsafe.Slice((*float32)(to), s.n), from, s.src>>3, 1, noOffset)
+				return
+			}
+			var room [block]float32
+			for done := int64(0); done < s.n; done += block {
+				x := room[:min(s.n-done, block)]
+				affine.FromUint8(x, unsafe.Add(from, done*(s.src>>3)), s.src>>3, 1, noOffset)
+				for i, y := range x {
+					*(*float32)(unsafe.Add(to, (done+int64(i))*s.dst>>3)) = y
+				}
+			}
+		}
 	case pair{typecode.Float, typecode.Float, [2]int64{64, 32}}:
 		return bulk(convertFloats[float64, float32])
 	case pair{typecode.Float, typecode.Float, [2]int64{32, 64}}:

@@ -43,10 +43,10 @@ type staged struct {
 
 // convertStaged converts src to dst, which lie in the memory of the buffers to and from, at
 // least one of them on a device. A conversion exists.
-func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from *Buffer) error {
+func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from *Buffer, scaling Scaling) error {
 	s := &staged{ctx: ctx, call: call, to: dst.owner(to), from: src.owner(from)}
 	defer s.close()
-	if s.to == nil || s.from == nil || reflect.TypeOf(s.to).Comparable() && s.to == s.from {
+	if scaling.IsZero() && (s.to == nil || s.from == nil || reflect.TypeOf(s.to).Comparable() && s.to == s.from) {
 		if done, err := s.copy(dst, src, from); done || err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from 
 			return err
 		}
 	}
-	return s.run(dst, src)
+	return s.run(dst, src, scaling)
 }
 
 func (s *staged) close() {
@@ -89,16 +89,16 @@ func (s *staged) copy(dst, src *Tensor, from *Buffer) (done bool, err error) {
 }
 
 // run converts src to dst in pieces of a bounded size.
-func (s *staged) run(dst, src *Tensor) error {
+func (s *staged) run(dst, src *Tensor, scaling Scaling) error {
 	axis, step := -1, int64(0)
 	if bytes := max(dst.NumBytes(), src.NumBytes()); bytes > staging.PieceBytes {
 		axis, step = divide(dst, src, bytes)
 	}
 	if axis < 0 {
-		return s.piece(dst, src)
+		return s.piece(dst, src, scaling)
 	}
 	for i, n := int64(0), dst.layout.Dim(axis); i < n; i += step {
-		if err := s.slice(dst, src, axis, i, min(i+step, n)); err != nil {
+		if err := s.slice(dst, src, axis, i, min(i+step, n), scaling.part(axis, i, min(i+step, n))); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func divide(dst, src *Tensor, bytes int64) (axis int, step int64) {
 }
 
 // slice converts a part of an axis.
-func (s *staged) slice(dst, src *Tensor, axis int, start, stop int64) error {
+func (s *staged) slice(dst, src *Tensor, axis int, start, stop int64, scaling Scaling) error {
 	d, err := dst.Slice(axis, start, stop, 1)
 	if err != nil {
 		return err
@@ -136,11 +136,11 @@ func (s *staged) slice(dst, src *Tensor, axis int, start, stop int64) error {
 		return err
 	}
 	defer x.Close()
-	return s.run(d, x)
+	return s.run(d, x, scaling)
 }
 
 // piece converts src to dst at once.
-func (s *staged) piece(dst, src *Tensor) error {
+func (s *staged) piece(dst, src *Tensor, scaling Scaling) error {
 	from, err := s.onHost(&s.in, s.from, src)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *staged) piece(dst, src *Tensor) error {
 			return err
 		}
 	}
-	if err := s.convert(to, from); err != nil || s.to == nil {
+	if err := s.convert(to, from, scaling); err != nil || s.to == nil {
 		return err
 	}
 	return copyPacked(s.ctx, s.call, s.to, dst, to)
@@ -189,7 +189,7 @@ func (s *staged) onHost(buffer **Tensor, d Device, t *Tensor) (*Tensor, error) {
 }
 
 // convert converts src to dst, which the host reaches.
-func (s *staged) convert(dst, src *Tensor) error {
+func (s *staged) convert(dst, src *Tensor, scaling Scaling) error {
 	to, err := dst.buffer(s.call)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *staged) convert(dst, src *Tensor) error {
 	if err != nil {
 		return err
 	}
-	p, err := planConversion(s.call, dst, src)
+	p, err := planConversion(s.call, dst, src, scaling)
 	if err != nil {
 		return err
 	}
