@@ -33,6 +33,7 @@ var optionalInterfaces = [...]optionalInterface{
 	optional[IPCEventCreator](CapIPCEvents, "IPCEventCreator"),
 	optional[BatchCopier](CapBatchCopy, "BatchCopier"),
 	optional[DeviceClock](CapDeviceClock, "DeviceClock"),
+	optional[Converter](CapConvert, "Converter"),
 }
 
 // capabilityOf returns the capability of the optional interface to which pointer is a nil

@@ -33,13 +33,14 @@ const (
 	CapIPCEvents                                 // IPCEventCreator
 	CapBatchCopy                                 // BatchCopier
 	CapDeviceClock                               // DeviceClock
+	CapConvert                                   // Converter
 )
 
 var capabilityNames = [...]string{
 	"async", "host_memory", "stream_wait", "import_pointer", "map_host",
 	"export_memory", "import_memory", "semaphores", "export_semaphores", "import_semaphores",
 	"peer", "pool", "sub_byte", "host_view", "import_stream", "ipc_events",
-	"batch_copy", "device_clock",
+	"batch_copy", "device_clock", "convert",
 }
 
 // Has reports whether all of want are in the set.

@@ -13,7 +13,8 @@ import (
 // and all work on dst are done and the elements are converted, or returns ctx's error if ctx
 // ends first.
 //
-// The host converts. Elements on a device are copied to the host and back by that device, in
+// A device that is a [Converter] converts its own elements. Elsewhere the host converts.
+// Elements on a device are then copied to the host and back by that device, in
 // pieces of a few MiB, which take turns with the conversion. If both types have the same
 // bits, as int32 and uint32 do, the device copies the elements to dst instead.
 //

@@ -9,8 +9,8 @@ import (
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// The devices have no kernels for conversions: those that they have move bytes. Elements on a
-// device are therefore converted by the host, a piece at a time.
+// Where no device has a kernel for a conversion, elements on a device are converted by the
+// host: in place if the device is its processor, and else a piece at a time.
 
 // convertibleBuffer returns the buffer of a tensor that the host reaches, or the opened device
 // that it lies on.
@@ -48,6 +48,14 @@ func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from 
 	defer s.close()
 	if scaling.IsZero() && (s.to == nil || s.from == nil || reflect.TypeOf(s.to).Comparable() && s.to == s.from) {
 		if done, err := s.copy(dst, src, from); done || err != nil {
+			return err
+		}
+	}
+	for _, try := range []func() (bool, error){
+		func() (bool, error) { return s.byDevice(dst, src, scaling) },
+		func() (bool, error) { return s.inViews(dst, src, to, from, scaling) },
+	} {
+		if done, err := try(); done || err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ func TestNilArguments(t *testing.T) {
 	coretest.CheckNils(t, map[string]any{
 		"As": core.As[core.HostViewer],
 		"At": core.At[float32], "Set": core.Set[float32], "Fill": core.Fill[float32], "ToSlice": core.ToSlice[float32], "Equal": core.Equal, "EqualBits": core.EqualBits,
-		"Alloc": core.Alloc, "Convert": core.Convert, "ConvertScaled": core.ConvertScaled, "Scaling": core.Scaling{},
+		"Alloc": core.Alloc, "Convert": core.Convert, "ConvertScaled": core.ConvertScaled, "CheckConversion": core.CheckConversion, "Scaling": core.Scaling{},
 		"Empty": core.Empty, "ParseDeviceType": core.ParseDeviceType, "ParseDevice": core.ParseDevice, "ParseDType": core.ParseDType, "DTypeOf": core.DTypeOf[float32],
 		"FromSlice": core.FromSlice[float32], "FromSliceStrided": core.FromSliceStrided[float32], "Errorf": core.Errorf,
 		"NewLayout": core.NewLayout, "NewStridedLayout": core.NewStridedLayout,

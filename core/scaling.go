@@ -128,20 +128,12 @@ func convert(ctx context.Context, call string, dst, src *Tensor, s Scaling) erro
 	if err != nil {
 		return err
 	}
-	switch {
-	case dst.ReadOnly():
-		return readOnly(call)
-	case !dst.layout.SameShape(src.layout):
-		return Errorf(ErrLayout, "core", call, "dst has shape %v, src has %v", dst.layout.shape(), src.layout.shape())
-	case dst.layout.HasOverlap():
-		return Errorf(ErrLayout, "core", call, "dst repeats elements: strides %v", dst.layout.strides())
-	}
-	p, err := planConversion(call, dst, src, s)
+	p, err := checkConversion(call, dst, src, s)
 	if err != nil || src.NumElements() == 0 {
 		return err
 	}
-	if relate(dst, src, to, from) != disjoint {
-		return Errorf(ErrLayout, "core", call, "dst and src share memory: convert into another tensor")
+	if err := apart(call, dst, src, to, from); err != nil {
+		return err
 	}
 	if !dst.id.Type.HostAccessible() || !src.id.Type.HostAccessible() {
 		return convertStaged(ctx, call, dst, src, to, from, s)

@@ -32,7 +32,7 @@ const leaves = core.CapExportMemory | core.CapImportMemory | core.CapExportSemap
 
 func TestSuiteFindsMutants(t *testing.T) {
 	cases := slices.DeleteFunc(Cases(), func(c Case) bool { return c.Needs&leaves != 0 })
-	list := slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants, opaqueMutants, neighbourMutants, batchMutants, clockMutants, fileMutants)
+	list := slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants, opaqueMutants, neighbourMutants, batchMutants, convertMutants, clockMutants, fileMutants)
 	findMutants(t, cases, list, func(t *testing.T, h hooks) (func(testing.TB) core.Device, []Options) {
 		h.options.Seed = 1
 		first, second := wrapped(h)

@@ -35,7 +35,7 @@ func Cases() []Case {
 		deviceCases, allocCases, poolCases, streamCases, importStreamCases, contextCases,
 		layoutCases, subByteCases, copyErrorCases,
 		orderCases, crossingCases, lifetimeCases,
-		pointerCases, mapCases, viewCases, memoryCases, semaphoreCases, ipcEventCases, peerCases, batchCases, clockCases, fileCases, dlpackCases,
+		pointerCases, mapCases, viewCases, memoryCases, semaphoreCases, ipcEventCases, peerCases, batchCases, convertCases, clockCases, fileCases, dlpackCases,
 		neighbourCases, hammerCases,
 	)
 }

@@ -69,7 +69,7 @@ func fakes(o coretest.Options) (first, second func(testing.TB) core.Device) {
 
 func TestFake(t *testing.T) {
 	kinds := map[string]coretest.Options{
-		"device waits": {}, "host waits": {HostWaits: true}, "files": {Files: true},
+		"device waits": {}, "host waits": {HostWaits: true}, "files": {Files: true, Converts: true},
 		"opaque": {Opaque: true},
 	}
 	for i, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -93,7 +93,7 @@ func TestWrappedFake(t *testing.T) {
 	}
 	for i, name := range []string{"addresses", "opaque"} {
 		t.Run(name, func(t *testing.T) {
-			first, second := wrapped(hooks{options: coretest.Options{Opaque: name == "opaque", Log: t.Logf}})
+			first, second := wrapped(hooks{options: coretest.Options{Opaque: name == "opaque", Converts: true, Log: t.Logf}})
 			Run(t, func(tb testing.TB) core.Device { return first(tb).outer },
 				Options{Peer: func(tb testing.TB) core.Device { return second(tb).outer }, Variant: i, Variants: 2})
 		})

@@ -27,6 +27,7 @@ type fake interface {
 	core.StreamImporter
 	core.BatchCopier
 	core.DeviceClock
+	core.Converter
 	core.FileReader
 }
 
@@ -58,6 +59,7 @@ type hooks struct {
 	copy          copyHook
 	copyPeer      func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error
 	copyBatch     func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error
+	convert       func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling) error
 	importPointer func(*device, uintptr, int64, core.Owner) (core.Memory, error)
 	mapHost       memoryHook
 	canMap        func(*device, core.Memory) error
@@ -110,6 +112,7 @@ func wrap(d core.Device, h hooks) *device {
 	orElse(&h.copy, (*device).Copy)
 	orElse(&h.copyPeer, (*device).CopyPeer)
 	orElse(&h.copyBatch, (*device).CopyBatch)
+	orElse(&h.convert, (*device).ConvertOn)
 	orElse(&h.importPointer, (*device).ImportPointer)
 	orElse(&h.mapHost, (*device).MapHost)
 	orElse(&h.canMap, (*device).CanMap)
@@ -295,6 +298,10 @@ func (w *wrapper) NewStream(ctx context.Context) (core.Stream, error) {
 
 func (w *wrapper) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	return w.queue(w.hooks.importStream(w.device, ctx, native))
+}
+
+func (w *wrapper) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling) error {
+	return w.hooks.convert(w.device, ctx, plain(s), dst, src, scaling)
 }
 
 func (w *wrapper) NewTimedStream(ctx context.Context) (core.Stream, error) {

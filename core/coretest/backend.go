@@ -32,6 +32,9 @@ type Options struct {
 	// Files makes devices read files. Without it, their core.FileReader fails with
 	// core.ErrNotSupported.
 	Files bool
+	// Converts makes devices convert elements. Without it, their core.Converter fails with
+	// core.ErrNotSupported.
+	Converts bool
 }
 
 // Backend is a simulated backend with two devices, ext_dev:0 and ext_dev:1. Within the
@@ -181,6 +184,9 @@ func (b *Backend) properties(index int32) core.Properties {
 	if b.options.Opaque {
 		p.UUID, p.DriverUUID = core.UUID{0xd1, byte(index)}, core.UUID{0xd1}
 		p.Capabilities |= opaqueCapabilities
+	}
+	if b.options.Converts {
+		p.Capabilities |= core.CapConvert
 	}
 	if b.options.HostWaits {
 		p.Capabilities &^= core.CapStreamWait
