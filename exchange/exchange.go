@@ -103,6 +103,11 @@ type Options struct {
 	// the destination's own type if Alloc.Type is 0. A move to a CUDA device therefore
 	// copies pinned memory into device memory.
 	Alloc core.AllocOptions
+	// Convert, if not nil, converts the elements on the way: see [Conversion]. The result is
+	// always a row-major copy. A device converts if it can and that moves fewer bytes, or as
+	// few; otherwise the host does, and [To] returns when it has. Options.Copy must not be
+	// Never, and Options.Only must be 0.
+	Convert *Conversion
 	// Tracer, if not nil, is told when the move begins and ends.
 	Tracer Tracer
 }
@@ -124,10 +129,15 @@ type Options struct {
 //   - core.ErrDevice if a stream belongs to another device;
 //   - ctx's error;
 //   - the error of the last write to src;
+//   - with Options.Convert, the errors of [core.ConvertScaled], and core.ErrNotSupported if
+//     Options.Copy is Never;
 //   - an error that wraps a [*NoWayError] if no way is possible.
 func To(ctx context.Context, src *core.Tensor, dst core.Device, o Options) (*core.Tensor, Report, error) {
 	if o.Tracer != nil {
 		return traceTo(ctx, src, dst, o)
+	}
+	if o.Convert != nil {
+		return (&move{call: "To", src: src, dst: dst, o: o}).toConverted(ctx)
 	}
 	start := time.Now()
 	m := move{call: "To", src: src, dst: dst, o: o}

@@ -32,6 +32,7 @@ type Report struct {
 	Opened      bool          // memory was opened for this move; the next move finds it open
 	Wait        stream.Wait   // how Options.Stream, or the caller, waits for the data
 	Duration    time.Duration // time until the call returned; a copy may still be running
+	Converted   core.DeviceID // what converted the elements, such as cpu:0 for the host; zero without Options.Convert
 
 	account *account
 	hosted  bool // Options.Stream runs functions of the host, so that a goroutine waits in its order
@@ -48,6 +49,9 @@ type account struct {
 	plan    *plan
 	taken   way   // without a method if none was
 	refused []way // those that rank better
+
+	converted    []Step    // of a move with a conversion, instead of those of taken
+	notConverted []Refusal // why devices did not convert
 }
 
 // bytes is how many bytes a copy of the tensor has.
@@ -60,7 +64,10 @@ func (a *account) bytes() int64 {
 
 // steps lists what was done: nothing by a nil account.
 func (a *account) steps() []Step {
-	if a == nil || a.taken.method == nil {
+	switch {
+	case a != nil && a.converted != nil:
+		return append([]Step{}, a.converted...)
+	case a == nil || a.taken.method == nil:
 		return []Step{}
 	}
 	return a.plan.steps(a.taken, a.plan.bytes)
@@ -68,7 +75,10 @@ func (a *account) steps() []Step {
 
 // refusals puts the refused ways into words: none of a nil account.
 func (a *account) refusals() []Refusal {
-	if a == nil || len(a.refused) == 0 {
+	switch {
+	case a != nil && a.converted != nil:
+		return append([]Refusal(nil), a.notConverted...)
+	case a == nil || len(a.refused) == 0:
 		return nil
 	}
 	list := make([]Refusal, len(a.refused))
@@ -117,7 +127,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		Opened      bool          `json:"opened"`
 		Wait        stream.Wait   `json:"wait"`
 		Duration    time.Duration `json:"duration_ns"`
-	}{r.From, r.To, r.Mechanism, r.Steps(), r.Refused(), r.BytesCopied, r.Opened, r.Wait, r.Duration})
+		Converted   core.DeviceID `json:"converted_by,omitzero"`
+	}{r.From, r.To, r.Mechanism, r.Steps(), r.Refused(), r.BytesCopied, r.Opened, r.Wait, r.Duration, r.Converted})
 }
 
 // describe puts a move, or the plan of one, into words. waiting is how the data is waited for, if it is.

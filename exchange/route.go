@@ -19,6 +19,7 @@ type Route struct {
 
 	move    move
 	account account
+	bytes   int64 // that are copied, with a conversion
 }
 
 // Plan decides how To would move src to dst. It opens and copies nothing. It assumes that a
@@ -28,6 +29,9 @@ type Route struct {
 func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 	r := &Route{move: move{call: "Plan", src: src, dst: dst, o: o}}
 	m := &r.move
+	if o.Convert != nil {
+		return m.planConverted()
+	}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
@@ -82,7 +86,11 @@ func (r *Route) String() string {
 	if r == nil {
 		return "no route"
 	}
-	return describe(r.From, r.To, r.Mechanism, r.Mechanism.Copies()*r.account.bytes(), &r.account, "")
+	copied := r.bytes
+	if r.move.o.Convert == nil {
+		copied = r.Mechanism.Copies() * r.account.bytes()
+	}
+	return describe(r.From, r.To, r.Mechanism, copied, &r.account, "")
 }
 
 // MarshalJSON returns the fields of r, the steps, and the ways that are not possible. It returns
@@ -118,6 +126,9 @@ func (r *Route) run(ctx context.Context) (*core.Tensor, Report, error) {
 	start := time.Now()
 	m := r.move
 	m.call = "Run"
+	if m.o.Convert != nil {
+		return m.toConverted(ctx)
+	}
 	t, report, err := m.follow(ctx, r.account.plan)
 	m.count(&report, err)
 	report.Duration = time.Since(start)

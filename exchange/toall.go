@@ -55,6 +55,9 @@ func ToAll(ctx context.Context, srcs []*core.Tensor, dst core.Device, o Options)
 	if o.Tracer != nil {
 		return traceAll(ctx, srcs, dst, o)
 	}
+	if o.Convert != nil {
+		return toAllConverted(ctx, srcs, dst, o)
+	}
 	defer func() {
 		if err != nil {
 			privateCore.MoveFailed(err)
