@@ -74,7 +74,7 @@ typedef struct dlx_tensor dlx_tensor;     /* a view of memory */
 typedef struct dlx_stream dlx_stream;     /* an ordered queue of work on a device */
 typedef struct dlx_event dlx_event;       /* a point in the work of a stream */
 typedef struct dlx_route dlx_route;       /* a plan for a move */
-typedef struct dlx_report dlx_report;     /* what a move did, or how a tensor got to another process */
+typedef struct dlx_report dlx_report;     /* what a move did, or how a tensor got to another process or machine */
 typedef struct dlx_file dlx_file;         /* an open file of tensors */
 typedef struct dlx_loaded dlx_loaded;     /* tensors that were loaded from files */
 typedef struct dlx_listener dlx_listener; /* a socket at which other processes connect */
@@ -82,6 +82,9 @@ typedef struct dlx_connection dlx_connection; /* a connection to another process
 typedef struct dlx_publisher dlx_publisher;   /* the writer of a ring of slots */
 typedef struct dlx_subscription dlx_subscription; /* a reader of a ring of slots */
 typedef struct dlx_frame dlx_frame;       /* a tensor of a ring, which was received */
+typedef struct dlx_remote_listener dlx_remote_listener; /* an address at which processes of other machines connect */
+typedef struct dlx_remote_connection dlx_remote_connection; /* a connection to a process of another machine */
+typedef struct dlx_remote_offer dlx_remote_offer; /* a tensor that such processes may read, or overwrite */
 typedef struct dlx_text dlx_text;         /* a text that the library made */
 
 /* What a function returns. New values may be added. */
@@ -651,10 +654,10 @@ DLX_API dlx_status dlx_tensor_handoff(dlx_tensor *tensor, dlx_stream *from, dlx_
  * on the same memory. The other process may also use dlx in Go or in Python; docs/share.md has the rules and the format.
  * All functions of this section except the two that close fail with DLX_ERR_NOT_SUPPORTED on systems other than Linux. */
 
-/* A function of the program that is called about every 50 milliseconds while a function of this section waits, on the
- * thread that waits. A result other than 0 makes that function stop, which then fails with DLX_ERR_CANCELED unless it has
- * succeeded meanwhile. context is poll_context of the options. The function may call functions of dlx; it must return,
- * and not leave by longjmp or an exception of C++. */
+/* A function of the program that is called about every 50 milliseconds while a function of this section, or of the next
+ * one, waits, on the thread that waits. A result other than 0 makes that function stop, which then fails with
+ * DLX_ERR_CANCELED unless it has succeeded meanwhile. context is poll_context of the options. The function may call
+ * functions of dlx; it must return, and not leave by longjmp or an exception of C++. */
 typedef int32_t (*dlx_poll)(void *context);
 
 /* How to connect. All zero is the default. The caller owns what it points to, which may be freed after the call, but
@@ -878,6 +881,184 @@ DLX_API dlx_status dlx_frame_release(dlx_frame *frame, dlx_error *error);
 
 /* Returns the label of a tensor that was sent or received; that of a move is empty. The caller closes the text. */
 DLX_API dlx_status dlx_report_label(dlx_report *report, dlx_text **text, dlx_error *error);
+
+/* ---- Other machines --------------------------------------------------------------------------------------------- */
+
+/* Two processes, on one machine or on two, are connected by TCP, and pass tensors through UCX, by the fastest transport that
+ * both machines have. UCX encrypts nothing: use it on a network that you trust. The other process may also use dlx in Go or in
+ * Python; docs/remote.md has the rules and the format. The functions that connect fail with DLX_ERR_NOT_SUPPORTED if the
+ * library was built without UCX, or cannot open libucp.so.0; the text says what to install. */
+
+/* How to connect. Either the three files or token must be set, or both, unless insecure is 1. The caller owns what it points
+ * to, which may be freed after the call. */
+typedef struct dlx_remote_options {
+	const void *token;       /* token_size bytes, 16 to 1024, which are secret and which both processes know. Each proves to */
+	size_t token_size;       /* the other one that it knows them; they are not sent */
+	const char *cert_file;   /* paths of files in the format PEM: the certificate of this process, */
+	const char *key_file;    /* its private key, */
+	const char *ca_file;     /* and the authorities that certificates of other processes come from; all three or none */
+	const char *server_name; /* in the certificate of the listener, for dlx_remote_connect; NULL is the host of the address */
+	int64_t keep_alive_ns;   /* how long the other process may show no sign of life, 100 ms to 1 h; 0 is 10 s */
+	int64_t spin_ns;         /* how long a call looks for messages before it lets the system wake it; 0 is not at all */
+	int64_t limit_bytes;     /* of the elements of one tensor; 0 is 64 GiB */
+	int32_t limit_tensors;   /* that the other process has sent and that were not received, at most 65536; 0 is 64 */
+	int32_t limit_requests;  /* of fetch and put that are served at the same time, at most 1024; 0 is 16 */
+	int32_t insecure;        /* 1: neither encryption nor authentication, on the loopback interface only */
+	int32_t reserved32;      /* 0 */
+	dlx_poll poll;           /* called while a call waits; may be NULL. It stays callable until the handles are closed */
+	void *poll_context;      /* for poll */
+	uint64_t reserved[4];    /* 0 */
+} dlx_remote_options;
+
+/* What a connection has done. The struct owns nothing. */
+typedef struct dlx_remote_connection_info {
+	int32_t state;          /* DLX_CONNECTION_* */
+	int32_t reserved32;     /* 0 */
+	int64_t sent;           /* tensors */
+	int64_t received;       /* tensors that dlx_remote_receive has returned */
+	int64_t in_flight;      /* tensors that were sent, and that the other process has not said to have received, at present */
+	int64_t waiting;        /* tensors that have begun to arrive, and are not received, at present */
+	int64_t bytes_sent;     /* of the elements of the tensors */
+	int64_t bytes_received;
+	int64_t bytes_copied;   /* on the way between a device, or a tensor that is not contiguous, and UCX */
+	int64_t served;         /* requests of the other process that were fulfilled */
+	int64_t refused;        /* requests of the other process that were refused, or have failed */
+	int64_t dropped;        /* data messages that do not belong to the connection, or to nothing that is awaited */
+	uint64_t reserved[8];   /* 0 */
+} dlx_remote_connection_info;
+
+/* Returns DLX_OK if the functions of this section can be used, and otherwise why not. If version is not NULL, *version is
+ * set to the version of UCX, and the caller closes that text. */
+DLX_API dlx_status dlx_remote_available(dlx_text **version, dlx_error *error);
+
+/* Listens at a TCP address, such as "10.0.0.7:7470", or "127.0.0.1:0" for a port that the system chooses. The options apply
+ * to all connections. The caller closes the listener. Fails with DLX_ERR_INVALID if an option or the address is wrong, a file
+ * cannot be read, or the address is in use; native_code is then the errno, if there is one. */
+DLX_API dlx_status dlx_remote_listen(const char *address, const dlx_remote_options *options,
+	dlx_remote_listener **listener, dlx_error *error);
+
+/* Returns the address at which a listener listens, with its port. The caller closes the text. */
+DLX_API dlx_status dlx_remote_listener_address(dlx_remote_listener *listener, dlx_text **text, dlx_error *error);
+
+/* Waits for a process that has proved who it is. The caller closes the connection, before or after the listener. One that
+ * does not prove it is no error. Fails with DLX_ERR_CLOSED if the listener is closed meanwhile. */
+DLX_API dlx_status dlx_remote_listener_accept(dlx_remote_listener *listener, int64_t timeout_ns,
+	dlx_remote_connection **connection, dlx_error *error);
+
+/* Closes a listener, and ends dlx_remote_listener_accept and the offers of the listener. Connections stay open. */
+DLX_API dlx_status dlx_remote_listener_close(dlx_remote_listener *listener, dlx_error *error);
+
+/* Connects to the process that listens at an address. The caller closes the connection. Blocks for at most 30 seconds. Fails
+ * with DLX_ERR_INVALID if an option is wrong, and with DLX_ERR_CLOSED if no process listens there; native_code is then the
+ * errno; or if one of the processes does not accept the other one. */
+DLX_API dlx_status dlx_remote_connect(const char *address, const dlx_remote_options *options, int64_t timeout_ns,
+	dlx_remote_connection **connection, dlx_error *error);
+
+/* Sends the elements of a tensor, which the other process gets by dlx_remote_receive. The caller still owns tensor. Waits for
+ * the last write to it, and while as many tensors are not received as the other process permits. Returns when the elements may
+ * be overwritten: at once for at most 8 KiB, and otherwise when the other process has received them. If the call ends by a
+ * timeout or by poll, the other process may get the tensor or not, and dlx_tensor_wait_idle waits until UCX has read it.
+ *
+ * label is passed along, for the programs; NULL is none, and 1024 bytes are possible, or fewer if the transport permits fewer.
+ * If report is not NULL, the caller closes *report; dlx_report_json has the transports, and dlx_report_label the label.
+ *
+ * Fails with DLX_ERR_OUT_OF_MEMORY if the tensor is larger than the other process permits, DLX_ERR_DEVICE if neither the host
+ * nor an opened device can read it, with the error of the last write, and, if the connection has ended, with what
+ * dlx_remote_connection_error returns. */
+DLX_API dlx_status dlx_remote_send(dlx_remote_connection *connection, dlx_tensor *tensor, const char *label,
+	int64_t timeout_ns, dlx_report **report, dlx_error *error);
+
+/* Waits for the next tensor of the other process, and returns it in new memory of device. The caller closes the tensor, and
+ * *report if report is not NULL. The last copy to a device may still be running: see ORDER above. If the call ends by a timeout
+ * or by poll before the tensor has begun to arrive, it stays the next one; after other errors it is lost. Fails with errors of
+ * the device, with DLX_ERR_CLOSED if the sender has given the tensor up, and, if the connection has ended, with what
+ * dlx_remote_connection_error returns. */
+DLX_API dlx_status dlx_remote_receive(dlx_remote_connection *connection, dlx_device *device, int64_t timeout_ns,
+	dlx_tensor **tensor, dlx_report **report, dlx_error *error);
+
+/* Blocks until the other process has received all tensors that were sent. Call it before dlx_remote_connection_close, which
+ * may lose what is on its way. */
+DLX_API dlx_status dlx_remote_wait_received(dlx_remote_connection *connection, int64_t timeout_ns, dlx_error *error);
+
+/* Returns DLX_OK while the connection is open, and otherwise why it has ended: DLX_ERR_CLOSED if a process has closed it or
+ * ended, or showed no sign of life; DLX_ERR_INVALID if a rule of the format was broken; DLX_ERR_VERSION if the other process has
+ * another version of the format. dlx_remote_connection_get_info has the state. */
+DLX_API dlx_status dlx_remote_connection_error(dlx_remote_connection *connection, dlx_error *error);
+
+/* Describes a connection. */
+DLX_API dlx_status dlx_remote_connection_get_info(dlx_remote_connection *connection, dlx_remote_connection_info *info,
+	dlx_error *error);
+
+/* Describes a connection in JSON: {"peer":"10.0.0.7:7470","transports":["tcp"],"stats":{...}}. The caller closes the text. */
+DLX_API dlx_status dlx_remote_connection_json(dlx_remote_connection *connection, dlx_text **text, dlx_error *error);
+
+/* Ends the connection, its offers and all calls that wait on it, and closes the handle. Blocks until UCX uses no memory of
+ * this process for it. Tensors that were received stay open. */
+DLX_API dlx_status dlx_remote_connection_close(dlx_remote_connection *connection, dlx_error *error);
+
+/* Offers. A process offers a tensor, and passes the descriptor of the offer to others by any means. They read the elements, or
+ * overwrite them, while the program that offers does nothing. Whoever has a descriptor, and may connect, can do so. */
+
+enum { DLX_REMOTE_MAX_DESCRIPTOR = 1024 }; /* a descriptor has fewer bytes */
+
+/* How to offer. All zero, or a NULL pointer to the options, is an offer to read, until it is closed. */
+typedef struct dlx_offer_options {
+	int64_t lease_ns;     /* after which the offer ends; 0 is never */
+	const char *address;  /* where others find the listener, if that listens at all addresses of the machine; NULL is its own */
+	int32_t writable;     /* 1: others may overwrite the elements of the tensor, which must be contiguous */
+	int32_t reserved32;   /* 0 */
+	uint64_t reserved[4]; /* 0 */
+} dlx_offer_options;
+
+/* Offers a tensor to all processes that connect to the listener. options may be NULL. The caller still owns tensor, and may
+ * close it at once: the offer keeps the memory. The caller closes the offer, also if it has ended with its lease or with the
+ * listener. Fails with DLX_ERR_DEVICE if no opened device can read the tensor, and for a writable offer with
+ * DLX_ERR_READ_ONLY or DLX_ERR_LAYOUT if the tensor is read-only or not contiguous. */
+DLX_API dlx_status dlx_remote_listener_offer(dlx_remote_listener *listener, dlx_tensor *tensor,
+	const dlx_offer_options *options, dlx_remote_offer **offer, dlx_error *error);
+
+/* As dlx_remote_listener_offer, for the process at the other end of a connection only. The offer ends with the connection. */
+DLX_API dlx_status dlx_remote_connection_offer(dlx_remote_connection *connection, dlx_tensor *tensor,
+	const dlx_offer_options *options, dlx_remote_offer **offer, dlx_error *error);
+
+/* Copies the descriptor of an offer to buffer, which has capacity bytes, and sets *size to the bytes of the descriptor. Fails
+ * with DLX_ERR_INVALID if there is no room; DLX_REMOTE_MAX_DESCRIPTOR bytes are always enough. */
+DLX_API dlx_status dlx_remote_offer_descriptor(dlx_remote_offer *offer, void *buffer, size_t capacity, size_t *size,
+	dlx_error *error);
+
+/* Sets *ended to 1 if the offer has ended, otherwise to 0. Does not block. */
+DLX_API dlx_status dlx_remote_offer_ended(dlx_remote_offer *offer, int32_t *ended, dlx_error *error);
+
+/* Ends an offer and closes the handle. Requests that have begun go on, and keep the memory. */
+DLX_API dlx_status dlx_remote_offer_close(dlx_remote_offer *offer, dlx_error *error);
+
+/* Returns what a descriptor of size bytes claims, as JSON: {"dtype":"float32","shape":[2,3],"writable":true,
+ * "address":"10.0.0.7:7470","expires":"2026-01-02T03:04:05.678Z"}. What is false or missing is left out. The caller closes the
+ * text. Fails with DLX_ERR_INVALID for bytes that are no descriptor, and DLX_ERR_VERSION for one of another version. */
+DLX_API dlx_status dlx_remote_describe(const void *descriptor, size_t size, dlx_text **text, dlx_error *error);
+
+/* Reads rows start to stop, without stop, of the first axis of an offered tensor, and returns them in new memory of device. Only
+ * these rows are sent. 0 and -1 are the whole tensor. The caller closes the tensor, and *report if report is not NULL. The last
+ * copy to a device may still be running: see ORDER above. Fails with DLX_ERR_CLOSED if the offer has ended or the other process
+ * does not know it, DLX_ERR_LAYOUT if there are no such rows, DLX_ERR_OUT_OF_MEMORY if they are larger than limit_bytes permits,
+ * with errors of the device, and, if the connection has ended, with what dlx_remote_connection_error returns. */
+DLX_API dlx_status dlx_remote_connection_fetch(dlx_remote_connection *connection, const void *descriptor, size_t size,
+	int64_t start, int64_t stop, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report,
+	dlx_error *error);
+
+/* Connects to the listener that a descriptor names, reads rows as dlx_remote_connection_fetch does, and closes the connection.
+ * Fails as that function and dlx_remote_connect do. */
+DLX_API dlx_status dlx_remote_fetch(const void *descriptor, size_t size, int64_t start, int64_t stop,
+	dlx_device *device, const dlx_remote_options *options, int64_t timeout_ns, dlx_tensor **tensor,
+	dlx_report **report, dlx_error *error);
+
+/* Overwrites the elements of a writable offer with those of a tensor, which has the same element type and shape, or, if start
+ * is not -1, the rows of the first axis from start on, as many as tensor has. Returns when the elements are there. The caller
+ * still owns tensor, and closes *report if report is not NULL. If it fails after it has begun, some elements are overwritten, and
+ * the tensor of the other process reports that to whoever reads it. Fails with DLX_ERR_READ_ONLY if the offer is not writable,
+ * DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the type or the shape is another one, and as dlx_remote_connection_fetch does. */
+DLX_API dlx_status dlx_remote_connection_put(dlx_remote_connection *connection, const void *descriptor, size_t size,
+	int64_t start, dlx_tensor *tensor, int64_t timeout_ns, dlx_report **report, dlx_error *error);
 
 #ifdef __cplusplus
 }

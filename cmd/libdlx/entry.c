@@ -262,3 +262,53 @@ ENTRY(frame_sequence, (dlx_frame *frame, uint64_t *sequence, dlx_error *error), 
 	(frame, sequence, error))
 ENTRY(frame_error, (dlx_frame *frame, dlx_error *error), NOTHING, (frame, error))
 ENTRY(frame_release, (dlx_frame *frame, dlx_error *error), NOTHING, (frame, error))
+
+ENTRY(remote_available, (dlx_text **version, dlx_error *error), CLEAR(version), (version, error))
+ENTRY(remote_listen, (const char *address, const dlx_remote_options *options, dlx_remote_listener **listener,
+	dlx_error *error), CLEAR(listener), ((char *)address, (dlx_remote_options *)options, listener, error))
+ENTRY(remote_listener_address, (dlx_remote_listener *listener, dlx_text **text, dlx_error *error), CLEAR(text),
+	(listener, text, error))
+ENTRY(remote_listener_accept, (dlx_remote_listener *listener, int64_t timeout_ns, dlx_remote_connection **connection,
+	dlx_error *error), CLEAR(connection), (listener, timeout_ns, connection, error))
+ENTRY(remote_listener_close, (dlx_remote_listener *listener, dlx_error *error), NOTHING, (listener, error))
+ENTRY(remote_connect, (const char *address, const dlx_remote_options *options, int64_t timeout_ns,
+	dlx_remote_connection **connection, dlx_error *error), CLEAR(connection),
+	((char *)address, (dlx_remote_options *)options, timeout_ns, connection, error))
+ENTRY(remote_send, (dlx_remote_connection *connection, dlx_tensor *tensor, const char *label, int64_t timeout_ns,
+	dlx_report **report, dlx_error *error), CLEAR(report),
+	(connection, tensor, (char *)label, timeout_ns, report, error))
+ENTRY(remote_receive, (dlx_remote_connection *connection, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor,
+	dlx_report **report, dlx_error *error), CLEAR(tensor) CLEAR(report),
+	(connection, device, timeout_ns, tensor, report, error))
+ENTRY(remote_wait_received, (dlx_remote_connection *connection, int64_t timeout_ns, dlx_error *error), NOTHING,
+	(connection, timeout_ns, error))
+ENTRY(remote_connection_error, (dlx_remote_connection *connection, dlx_error *error), NOTHING, (connection, error))
+ENTRY(remote_connection_get_info, (dlx_remote_connection *connection, dlx_remote_connection_info *info,
+	dlx_error *error), CLEAR_STRUCT(info), (connection, info, error))
+ENTRY(remote_connection_json, (dlx_remote_connection *connection, dlx_text **text, dlx_error *error), CLEAR(text),
+	(connection, text, error))
+ENTRY(remote_connection_close, (dlx_remote_connection *connection, dlx_error *error), NOTHING, (connection, error))
+ENTRY(remote_listener_offer, (dlx_remote_listener *listener, dlx_tensor *tensor, const dlx_offer_options *options,
+	dlx_remote_offer **offer, dlx_error *error), CLEAR(offer),
+	(listener, tensor, (dlx_offer_options *)options, offer, error))
+ENTRY(remote_connection_offer, (dlx_remote_connection *connection, dlx_tensor *tensor,
+	const dlx_offer_options *options, dlx_remote_offer **offer, dlx_error *error), CLEAR(offer),
+	(connection, tensor, (dlx_offer_options *)options, offer, error))
+ENTRY(remote_offer_descriptor, (dlx_remote_offer *offer, void *buffer, size_t capacity, size_t *size,
+	dlx_error *error), CLEAR(size), (offer, buffer, capacity, size, error))
+ENTRY(remote_offer_ended, (dlx_remote_offer *offer, int32_t *ended, dlx_error *error), CLEAR(ended),
+	(offer, ended, error))
+ENTRY(remote_offer_close, (dlx_remote_offer *offer, dlx_error *error), NOTHING, (offer, error))
+ENTRY(remote_describe, (const void *descriptor, size_t size, dlx_text **text, dlx_error *error), CLEAR(text),
+	((void *)descriptor, size, text, error))
+ENTRY(remote_connection_fetch, (dlx_remote_connection *connection, const void *descriptor, size_t size, int64_t start,
+	int64_t stop, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error),
+	CLEAR(tensor) CLEAR(report),
+	(connection, (void *)descriptor, size, start, stop, device, timeout_ns, tensor, report, error))
+ENTRY(remote_fetch, (const void *descriptor, size_t size, int64_t start, int64_t stop, dlx_device *device,
+	const dlx_remote_options *options, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error),
+	CLEAR(tensor) CLEAR(report),
+	((void *)descriptor, size, start, stop, device, (dlx_remote_options *)options, timeout_ns, tensor, report, error))
+ENTRY(remote_connection_put, (dlx_remote_connection *connection, const void *descriptor, size_t size, int64_t start,
+	dlx_tensor *tensor, int64_t timeout_ns, dlx_report **report, dlx_error *error), CLEAR(report),
+	(connection, (void *)descriptor, size, start, tensor, timeout_ns, report, error))

@@ -152,6 +152,18 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
+// Connections to other machines, and what a library says that cannot make them.
+func TestRemote(t *testing.T) {
+	l := built(t)
+	program := l.compile(t, "testdata/remote.c")
+	if !slices.Contains(strings.Split(os.Getenv("TAGS"), ","), "ucx") {
+		run(t, nil, program, "built without UCX")
+		return
+	}
+	run(t, nil, program, "ucx")
+	run(t, []string{"DLX_UCX_LIBRARY=/nonexistent/libucp.so"}, program, "/nonexistent/libucp.so")
+}
+
 // The same programs under the address sanitizer, which also finds what the library does not give back: managed tensors of
 // the programs whose deleter nobody called.
 func TestSanitized(t *testing.T) {

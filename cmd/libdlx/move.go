@@ -19,9 +19,9 @@ var (
 	reports = newHandles[made]("report")
 )
 
-// made is a report of package exchange or share.
+// made is a report of package exchange, share or remote.
 type made struct {
-	exchange.Report              // what both have
+	exchange.Report              // what all have
 	whole           fmt.Stringer // the report itself
 	label           string       // of a tensor that was sent or received
 }
