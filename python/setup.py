@@ -27,12 +27,14 @@ ROOT = HERE / "go" if (HERE / "go" / "go.mod").exists() else HERE.parent
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("DLX_FULL_API")
 
-# A backend is built if the C compiler finds these headers, and pkg-config these modules.
+# A backend, or the part for other machines, which needs UCX, is built if the C compiler finds these headers, and pkg-config
+# these modules. Their libraries are opened at run time.
 HEADERS = {
     "cuda": (["cuda.h"], []),
     "gl": (["EGL/egl.h"], ["gl"]),
     "opencl": (["CL/cl_ext.h"], []),
     "rocm": (["hip/hip_runtime_api.h"], []),
+    "ucx": (["ucp/api/ucp.h"], []),
     "vulkan": (["vulkan/vulkan.h"], []),
 }
 
@@ -67,14 +69,17 @@ def has_module(name):
 
 
 def default_tags():
-    """Return the backends whose headers are there."""
+    """Return the tags whose headers are there, and say what is left out."""
     if not sys.platform.startswith("linux"):
         return []
-    return [
-        tag
-        for tag, (headers, modules) in HEADERS.items()
-        if all(map(compiles, headers)) and all(map(has_module, modules))
-    ]
+    tags = []
+    for tag, (headers, modules) in HEADERS.items():
+        missing = [x for x in headers if not compiles(x)] + [f"{x}.pc" for x in modules if not has_module(x)]
+        if missing:
+            print(f"dlx: {tag} is left out, since {' and '.join(missing)} cannot be found", file=sys.stderr)
+        else:
+            tags.append(tag)
+    return tags
 
 
 def build_go(package, tags):
@@ -140,7 +145,7 @@ class Sdist(sdist):
         listed = run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
         for name in filter(None, listed):
             path = pathlib.PurePath(name)
-            folders = {"core", "stream", "exchange", "share", "metrics", "backends", "interop", "tensorfile", "cmd", "internal", "benchmarks"}
+            folders = {"core", "stream", "exchange", "share", "remote", "metrics", "backends", "interop", "tensorfile", "cmd", "internal", "benchmarks"}
             wanted = path.parts[0] in folders and "testdata" not in path.parts and not name.endswith("_test.go")
             if wanted or name in {"go.mod", "go.sum", "LICENSE", "scripts/build-libdlx.sh", "scripts/tags.sh"}:
                 target = pathlib.Path(base_dir) / "go" / path

@@ -45,6 +45,7 @@ cuda driver   | is_emulated qemu-aarch64                 | qemu-user            
 interop       | is_libpython                             | libpython$version       | the library of $python, for the Python backend of Triton
 ucx           | compiles ucp/api/ucp.h                   | libucx-dev              | UCX's headers
 ucx driver    | is_command ucx_perftest                 | ucx-utils               | UCX's library and its benchmark
+ucx driver    | is_command openssl                       | openssl                 | it makes the certificates of Python's tests
 interop       | is_module libavdevice                    | pkg-config libavdevice-dev | FFmpeg's headers and libraries
 pages         | is_command chromium                      | chromium fonts-dejavu-core | a browser, for the tests of pages
 opencv        | is_module opencv4                        | pkg-config g++ libopencv-dev | OpenCV's headers and libraries

@@ -79,3 +79,20 @@ def test_types_of_share(tmp_path: pathlib.Path) -> None:
 def test_types_of_metrics() -> None:
     numbers: dict[str, Any] = dlx.metrics()
     assert "devices" in numbers
+
+
+def test_types_of_remote() -> None:
+    assert dlx.remote.dial is dlx.remote.connect
+    if "ucx" not in dlx.__build__["tags"]:
+        return
+    with dlx.remote.listen("127.0.0.1:0", token=bytes(16)) as listener:
+        address: str = listener.address
+        with dlx.remote.connect(address, token=bytes(16)) as c, listener.accept(timeout=60.0) as d:
+            sent: dlx.remote.Report = c.send(np.zeros(3), "label")
+            t, report = d.receive("cpu", timeout=60.0)
+            descriptor: bytes = listener.offer(t, lease=60.0, writable=True)
+            about: dlx.remote.Description = dlx.remote.describe(descriptor)
+            u: dlx.Tensor = dlx.remote.fetch(descriptor, "cpu", rows=slice(2), token=bytes(16))[0]
+            transports: tuple[str, ...] = c.put(descriptor, u, start=1).transports
+            kind: dlx.dtype = about.dtype
+            assert (sent.label, report.label, kind, u.shape) == ("label", "label", "float64", (2,)) and transports

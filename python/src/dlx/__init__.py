@@ -4,7 +4,7 @@
 ``from_dlpack``. ``empty`` allocates memory, and ``open`` maps the tensors of a file into memory, and ``load`` loads those
 of files onto a device. ``Tensor.to`` moves a tensor to another device; ``Tensor.plan`` says how. The first use of a device
 or a file starts the Go runtime, in the library libdlx. The rest of the package does without. The module ``share`` passes
-tensors to other processes.
+tensors to other processes, and ``remote`` to other machines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import _C, _format, _number, _numpy, _pickling, _repr, share
+from . import _C, _format, _number, _numpy, _pickling, _repr, remote, share
 from ._build import BUILD as __build__
 from ._C import Tensor, from_dlpack
 from ._file import File, open, save
@@ -35,6 +35,7 @@ __all__ = [
     "load",
     "metrics",
     "open",
+    "remote",
     "save",
     "share",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from . import _C
 
@@ -29,6 +29,10 @@ class Owner(ABC):
         handle, self._handle = self._handle, None
         if handle is not None:
             release(handle)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: a copy would close the handle, or name an object of another process."""
+        raise TypeError(f"dlx: {type(self)} cannot be pickled or copied: it belongs to this process")
 
     @abstractmethod
     def close(self) -> None:

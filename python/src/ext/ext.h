@@ -299,6 +299,7 @@ extern PyMethodDef load_methods[];   // of loadfiles.c
 extern PyMethodDef stream_methods[]; // of streams.c
 extern PyMethodDef share_methods[];  // of share.c
 extern PyMethodDef ring_methods[];   // of ring.c
+extern PyMethodDef remote_methods[]; // of remote.c
 extern PyMethodDef mapping_methods[]; // of mapping.c
 // wait_host waits for unfinished work on the memory, which may be written then unless it is read-only. It returns -1 with
 // an exception. wait_read is wait_host for memory that is only read: it does not wait for processes that read it, too.

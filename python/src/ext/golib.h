@@ -21,7 +21,12 @@
     X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)                                  \
     X(connection_publish) X(publisher_offer) X(publisher_loan) X(publisher_send) X(publisher_wait_readers)             \
     X(publisher_wait_released) X(publisher_json) X(publisher_close) X(connection_subscribe)                            \
-    X(subscription_receive) X(subscription_close) X(frame_tensor) X(frame_sequence) X(frame_error) X(frame_release)
+    X(subscription_receive) X(subscription_close) X(frame_tensor) X(frame_sequence) X(frame_error) X(frame_release)    \
+    X(remote_available) X(remote_listen) X(remote_listener_address) X(remote_listener_accept)                          \
+    X(remote_listener_close) X(remote_connect) X(remote_send) X(remote_receive) X(remote_wait_received)                \
+    X(remote_connection_error) X(remote_connection_get_info) X(remote_connection_json) X(remote_connection_close)      \
+    X(remote_listener_offer) X(remote_connection_offer) X(remote_offer_descriptor) X(remote_offer_ended)               \
+    X(remote_offer_close) X(remote_describe) X(remote_connection_fetch) X(remote_connection_put)
 
 struct GoLib {
 #define DECLARE(name) __typeof__(&dlx_##name) name;
@@ -70,6 +75,10 @@ extern _Thread_local PyThreadState *go_away;
         go_away = outer;                                                                                               \
     } while (0)
 
+// check_signals is called by libdlx on the thread that waits: Ctrl-C and other signals end the call. context is the flag
+// of the interpreter.
+int32_t check_signals(void *context);
+
 // go_handle reads a handle, and the functions of libdlx. It returns -1 with an exception.
 static inline int go_handle(PyObject *number, void **handle, const struct GoLib **go) {
     *handle = PyLong_AsVoidPtr(number);
@@ -81,6 +90,13 @@ static inline int go_handle(PyObject *number, void **handle, const struct GoLib 
 PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *));
 // go_close_handle closes a handle. In a child of fork there is nothing to close.
 PyObject *go_close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *));
+// share_exception sets the exception for an error of a call that makes a connection. It returns NULL. The exception of a
+// signal's handler stays.
+PyObject *share_exception(const dlx_error *e);
+// ended_type returns the type of the exception for a connection that has ended, NULL if it is open or was closed here.
+PyObject *ended_type(int32_t state);
+// report_of returns the text of a report, which it closes. Closing it once more does no harm.
+PyObject *report_of(const struct GoLib *go, dlx_report *report);
 // connection_exception sets the exception for an error of a call on a connection: its own if the connection has ended. That
 // of a signal's handler stays. It returns NULL.
 PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e);

@@ -275,7 +275,8 @@ static int execute(PyObject *module) {
         PyObject_SetAttr((PyObject *)s->tensor_type, s->str_exchange, s->exchange) != 0 ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)s->tensor_type) != 0 ||
         PyModule_AddFunctions(module, golib_methods) != 0 || PyModule_AddFunctions(module, load_methods) != 0 ||
-        PyModule_AddFunctions(module, share_methods) != 0 || PyModule_AddFunctions(module, ring_methods) != 0 || PyModule_AddFunctions(module, mapping_methods) != 0 ||
+        PyModule_AddFunctions(module, share_methods) != 0 || PyModule_AddFunctions(module, ring_methods) != 0 ||
+        PyModule_AddFunctions(module, remote_methods) != 0 || PyModule_AddFunctions(module, mapping_methods) != 0 ||
         PyModule_AddFunctions(module, stream_methods) != 0)
         return -1;
     PyTypeObject *none = NULL;

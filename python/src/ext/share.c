@@ -7,9 +7,7 @@
 
 _Thread_local PyThreadState *go_away;
 
-// check_signals is called by libdlx on the thread that waits: Ctrl-C and other signals end the call. context is the flag
-// of the interpreter.
-static int32_t check_signals(void *context) {
+int32_t check_signals(void *context) {
     const atomic_bool *ended = context;
     if (go_away == NULL)
         return 0;
@@ -34,9 +32,7 @@ PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *)) {
 static dlx_status close_connection(void *handle, dlx_error *e) { return go_loaded()->connection_close(handle, e); }
 static dlx_status close_listener(void *handle, dlx_error *e) { return go_loaded()->listener_close(handle, e); }
 
-// share_exception sets the exception for an error of a call that makes a connection. It returns NULL. The exception of a
-// signal's handler stays.
-static PyObject *share_exception(const dlx_error *e) {
+PyObject *share_exception(const dlx_error *e) {
     char text[sizeof e->text + 8];
     if (PyErr_Occurred())
         return NULL;
@@ -50,19 +46,21 @@ static PyObject *share_exception(const dlx_error *e) {
     return go_exception(e);
 }
 
+PyObject *ended_type(int32_t state) {
+    if (state == DLX_CONNECTION_ENDED)
+        return PyExc_EOFError;
+    if (state == DLX_CONNECTION_LOST)
+        return PyExc_ConnectionResetError;
+    return state == DLX_CONNECTION_REFUSED ? PyExc_ConnectionAbortedError : NULL;
+}
+
 PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e) {
     dlx_connection_info info;
     if (PyErr_Occurred())
         return NULL;
     PyObject *type = NULL;
-    if (go->connection_get_info(c, &info, NULL) == DLX_OK) {
-        if (info.state == DLX_CONNECTION_ENDED)
-            type = PyExc_EOFError;
-        else if (info.state == DLX_CONNECTION_LOST)
-            type = PyExc_ConnectionResetError;
-        else if (info.state == DLX_CONNECTION_REFUSED)
-            type = PyExc_ConnectionAbortedError;
-    }
+    if (go->connection_get_info(c, &info, NULL) == DLX_OK)
+        type = ended_type(info.state);
     if (type == NULL && e->status == DLX_ERR_EXISTS) // the name of a ring, and no file
         return PyErr_Format(PyExc_ValueError, "dlx: %s", e->text);
     dlx_error why;
@@ -292,8 +290,7 @@ static PyObject *share_copy(PyObject *module, PyObject *args) {
     return go_shared(PyModule_GetState(module), go, result);
 }
 
-// report_of returns the text of a report, which it closes.
-static PyObject *report_of(const struct GoLib *go, dlx_report *report) {
+PyObject *report_of(const struct GoLib *go, dlx_report *report) {
     dlx_text *text = NULL;
     dlx_error e;
     dlx_status status = go->report_json(report, &text, &e);

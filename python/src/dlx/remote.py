@@ -1,0 +1,427 @@
+"""Tensors that are passed between machines, by UCX.
+
+One process calls ``listen`` and ``Listener.accept``, the other one ``connect``. The other process may also use dlx in Go or C.
+``Connection.send`` passes a tensor, and ``Connection.receive`` of the other process returns it on a device of its own.
+``Listener.offer`` lets other processes read a tensor, or overwrite it, without a call of the program for each time: it returns
+a descriptor, bytes that travel by any means, for ``fetch`` and ``Connection.put``.
+docs/remote.md of the repository has the rules.
+
+The control connection is TLS 1.3, with a token that both sides know, with certificates of both sides, or with both. UCX encrypts
+nothing: everybody on the network between the machines can read and change the elements.
+
+A call on a connection that has ended raises EOFError if the other process has closed it, ConnectionResetError if that process
+ended without closing it, the link was cut, or there was no sign of life, and ConnectionAbortedError if one of the processes
+broke a rule of the format. TimeoutError is raised after timeout seconds. Ctrl-C ends every wait. RuntimeError says what is
+missing if UCX is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple, SupportsIndex, Union
+
+from . import _C, share
+from ._handle import Owner
+from ._stream import _nanoseconds
+from ._types import dtype as _dtype
+
+__all__ = [
+    "Connection",
+    "Description",
+    "Listener",
+    "Report",
+    "connect",
+    "describe",
+    "dial",
+    "fetch",
+    "listen",
+    "version",
+]
+
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+class Report(share.Report):
+    """How a tensor was moved, with its label, and the transports that UCX has chosen."""
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """The names of the transports of UCX, such as "tcp" or "sysv"."""
+        return tuple(self["transports"] or ())
+
+
+class Description(NamedTuple):
+    """What a descriptor says of an offered tensor. It is what its sender claims: fetch and put find out whether it is so."""
+
+    dtype: _dtype
+    shape: tuple[int, ...]
+    writable: bool
+    """Whether put may overwrite the elements."""
+    address: str
+    """The address of the listener; "" for an offer of a connection."""
+    expires: datetime | None
+    """When the lease ends, by the clock of the machine that offers; None if it does not."""
+
+
+_Bytes = Union[bytes, None]
+_Options = tuple[_Bytes, _Bytes, _Bytes, _Bytes, _Bytes, int, int, int, int, int, bool]
+
+
+def _options(
+    token: bytes | None,
+    cert: Path | None,
+    key: Path | None,
+    ca: Path | None,
+    server_name: str | None,
+    insecure: bool,
+    keep_alive: float | None,
+    spin: float,
+    limits: tuple[SupportsIndex, SupportsIndex, SupportsIndex],
+) -> _Options:
+    """Return the options as the extension takes them; limits are those of bytes, tensors and requests."""
+    if isinstance(token, str):
+        raise TypeError("dlx: token is a str: pass bytes, such as those of secrets.token_bytes(32)")
+    size, tensors, requests = map(operator.index, limits)
+    if not (0 <= size < 1 << 63 and 0 <= tensors <= 1 << 16 and 0 <= requests <= 1 << 10):
+        raise ValueError(
+            f"dlx: limits are {tensors} tensors, {requests} requests and {size} bytes: at most 65536, 1024 and 2**63-1"
+        )
+    if not 0 <= spin <= 3600:
+        raise ValueError(f"dlx: spin is {spin!r}: 0 to 3600 seconds are possible")
+    secret = None if token is None else bytes(token)
+    certificate, private, authorities, name = (None if x is None else os.fsencode(x) for x in (cert, key, ca, server_name))
+    times = _nanoseconds(keep_alive), int(spin * 1e9)
+    return (secret, certificate, private, authorities, name, *times, size, tensors, requests, bool(insecure))
+
+
+def _tensor(x: object) -> tuple[_C.Tensor, int]:
+    """Return a tensor on the memory of x, or on a copy of its buffer, and the bytes that were copied."""
+    if isinstance(x, _C.Tensor):
+        return x, 0
+    if hasattr(x, "__dlpack__") or type(x).__name__ == "PyCapsule":
+        return _C.from_dlpack(x), 0
+    t = share._of_buffer(x)
+    return t, t.nbytes
+
+
+def _report(text: str, copied: int = 0) -> Report:
+    """Return a report, with bytes that were copied before."""
+    report = Report(json.loads(text))
+    report["bytes_copied"] += copied
+    return report
+
+
+class _Offering(Owner):
+    """What offers are made on. It has their handles, and closes them at its end."""
+
+    _of_connection: bool
+
+    def __init__(self, handle: int) -> None:
+        """Take a handle of libdlx."""
+        self._handle = handle
+        self._offers: dict[bytes, int] = {}
+        self._sweep = 64  # offers, with which those are looked for whose lease is over
+
+    def offer(self, x: object, *, lease: float | None = None, writable: bool = False, address: str | None = None) -> bytes:
+        """Permit other processes to read a tensor, or with writable to overwrite it, and return the descriptor.
+
+        Whoever has the descriptor, and may connect, can do so: for an offer of a listener all processes that connect to it,
+        and for an offer of a connection the one at its other end. The offer ends after lease seconds, with withdraw, and with the
+        listener or connection. It keeps the memory, and waits for the last write to x.
+
+        x is a tensor, or anything that from_dlpack takes; with writable its memory is overwritten, and it must be contiguous. A
+        buffer, such as bytes, is copied, and cannot be writable. address is where fetch finds a listener that listens at all addresses
+        of the machine, such as "10.0.0.7:7470"; by default it is that of the listener.
+
+        BufferError is raised if x is read-only and writable is true.
+        """
+        t, copied = _tensor(x)
+        if writable and copied:
+            raise BufferError(f"dlx: a copy of {type(x)} would be overwritten: pass a tensor, or what has __dlpack__")
+        if len(self._offers) >= self._sweep:
+            for d, offer in list(self._offers.items()):
+                if _C.remote_offer_ended(offer):
+                    self.withdraw(d)
+            self._sweep = 64 + 2 * len(self._offers)
+        where = None if address is None else address.encode()
+        offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, _nanoseconds(lease), writable, where)
+        self._offers[descriptor] = offer
+        return descriptor
+
+    def withdraw(self, descriptor: bytes) -> None:
+        """End an offer, given by its descriptor. Requests that have begun go on. An offer that has ended is no error."""
+        offer = self._offers.pop(descriptor, None)
+        if offer is not None:
+            _C.remote_offer_close(offer)
+
+    @abstractmethod
+    def _close_handle(self, handle: int) -> None:
+        """Close the handle."""
+
+    def close(self) -> None:
+        """Close it, and end its offers. Closing it twice is safe."""
+        self._release(self._close_handle)
+        for descriptor in list(self._offers):
+            self.withdraw(descriptor)
+
+
+class Connection(_Offering):
+    """A connection to another process, which a with statement closes. Threads may use it at the same time.
+
+    Iterating over it receives to the host until the other process has closed the connection: each item is a tensor and its report.
+    """
+
+    _closed = "the connection was closed before"
+    _of_connection = True
+
+    def send(self, x: object, label: str = "", *, timeout: float | None = None) -> Report:
+        """Send the elements of a tensor to the other process, and return how.
+
+        x is a tensor, or anything that from_dlpack takes, or that has the buffer protocol, which is copied first. label is a text
+        for the programs, of at most 1024 bytes.
+
+        send waits for the last write to the tensor, and while the other process has as many tensors to receive as it permits. It
+        returns when the elements may be overwritten: at once for at most 8 KiB, and otherwise when the other process has received
+        them. So two processes that send larger tensors to each other must receive at the same time. After TimeoutError and Ctrl-C
+        the other process may get the tensor or not, and UCX may still read the memory, which stays allocated that long.
+
+        MemoryError is raised if the tensor is larger than the other process permits.
+        """
+        t, copied = _tensor(x)
+        return _report(_C.remote_send(self._open(), t, label, _nanoseconds(timeout)), copied)
+
+    def receive(self, device: object = "cpu", *, timeout: float | None = None) -> tuple[_C.Tensor, Report]:
+        """Wait for the next tensor of the other process. Return it, in new memory of the device, and how it came.
+
+        If TimeoutError is raised, or Ctrl-C comes, before the tensor has begun to arrive, it stays the next one; after other errors
+        it is lost.
+        """
+        tensor, report = _C.remote_receive(self._open(), device, _nanoseconds(timeout))
+        return tensor, _report(report)
+
+    def fetch(
+        self, descriptor: bytes, device: object = "cpu", *, rows: slice | None = None, timeout: float | None = None
+    ) -> tuple[_C.Tensor, Report]:
+        """Read a tensor that the other process has offered, or some rows of its first axis, and only these are sent.
+
+        It is in new memory of the device. rows is a slice without a step. ValueError is raised if the offer has ended or the other
+        process does not know it, and MemoryError if it is larger than this process permits.
+        """
+        start, stop = 0, -1
+        if rows is not None:
+            shape = describe(descriptor).shape
+            if not shape:
+                raise ValueError("dlx: the offered tensor has no axes, and so no rows")
+            start, stop, step = rows.indices(shape[0])
+            if step != 1:
+                raise ValueError(f"dlx: rows has the step {step}: only 1 is possible")
+            stop = max(start, stop)
+        tensor, report = _C.remote_fetch(self._open(), bytes(descriptor), start, stop, device, _nanoseconds(timeout))
+        return tensor, _report(report)
+
+    def put(
+        self, descriptor: bytes, x: object, *, start: SupportsIndex | None = None, timeout: float | None = None
+    ) -> Report:
+        """Overwrite a tensor that the other process has offered as writable, and return how, when the elements are there.
+
+        x is what send takes, of the same element type and shape. With start it overwrites as many rows of the first axis as x has,
+        from that one on. If put fails half-way, some elements are overwritten.
+
+        BufferError is raised if the offer is not writable, and ValueError as for fetch, or for another type or shape.
+        """
+        first = -1 if start is None else operator.index(start)
+        if start is not None and not 0 <= first < 1 << 63:
+            raise ValueError(f"dlx: start is {first}: it is the number of a row, from 0 on")
+        t, copied = _tensor(x)
+        return _report(_C.remote_put(self._open(), bytes(descriptor), first, t, _nanoseconds(timeout)), copied)
+
+    def wait_received(self, timeout: float | None = None) -> None:
+        """Wait until the other process has received all tensors that were sent. close may lose what is on its way."""
+        _C.remote_wait_received(self._open(), _nanoseconds(timeout))
+
+    def check(self) -> None:
+        """Raise the error of a connection that has ended."""
+        _C.remote_check(self._open())
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended, or was closed here."""
+        if self._handle is None:
+            return True
+        try:
+            self.check()
+        except (OSError, EOFError, ValueError):
+            return True
+        return False
+
+    @property
+    def peer(self) -> str:
+        """The address of the other process."""
+        return str(self._json()["peer"])
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """The transports that UCX has chosen, such as "tcp". It chooses when the first message is on its way."""
+        return tuple(self._json()["transports"])
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What the connection has done: tensors and bytes that were sent, received and copied, and requests."""
+        stats: dict[str, int] = self._json()["stats"]
+        return stats
+
+    def _json(self) -> dict[str, Any]:
+        """Return what libdlx says of the connection."""
+        text: dict[str, Any] = json.loads(_C.remote_json(self._open()))
+        return text
+
+    def __iter__(self) -> Iterator[tuple[_C.Tensor, Report]]:
+        """Receive to the host until the other process has closed the connection."""
+        while True:
+            try:
+                item = self.receive()
+            except EOFError:
+                return
+            yield item
+            del item  # the caller decides how long the tensor is kept
+
+    def _close_handle(self, handle: int) -> None:
+        """Close the connection, and its end in the other process: tensors that were received stay."""
+        _C.remote_close(handle)
+
+
+class Listener(_Offering):
+    """An address at which other processes connect. A with statement closes it. Connections stay open."""
+
+    _closed = "the listener was closed before"
+    _of_connection = False
+
+    @property
+    def address(self) -> str:
+        """The address, with the port that the system has chosen."""
+        return _C.remote_address(self._open())
+
+    def accept(self, *, timeout: float | None = None) -> Connection:
+        """Wait for a process that has proved who it is. One that does not prove it is no error."""
+        return Connection(_C.remote_accept(self._open(), _nanoseconds(timeout)))
+
+    def _close_handle(self, handle: int) -> None:
+        """Close the listener."""
+        _C.remote_listener_close(handle)
+
+
+def listen(
+    address: str,
+    *,
+    token: bytes | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    insecure: bool = False,
+    tensors: SupportsIndex = 0,
+    size: SupportsIndex = 0,
+    requests: SupportsIndex = 0,
+    keep_alive: float | None = None,
+    spin: float = 0,
+) -> Listener:
+    """Listen at a TCP address, such as "10.0.0.7:7470", or "127.0.0.1:0" for a port that the system chooses.
+
+    token is a secret of 16 to 1024 random bytes that both sides know; each proves it to the other one. cert, key and ca are files
+    in the format PEM: the certificate of this process, its private key, and the authorities that certificates of other processes
+    come from. insecure does without both, on the loopback interface only.
+
+    Limits: tensors that the other process has sent and that were not received, by default 64; the bytes of one tensor, size, 64
+    GiB; and requests of fetch and put that are served at the same time, 16. keep_alive is how many seconds the other process may show
+    no sign of life, by default 10. spin is how many seconds a call looks for messages before it lets the system wake it, which takes
+    a processor and saves microseconds.
+
+    ValueError is raised for wrong options, and OSError if the address cannot be used or a file cannot be read.
+    """
+    limits = size, tensors, requests
+    return Listener(_C.remote_listen(address, _options(token, cert, key, ca, None, insecure, keep_alive, spin, limits)))
+
+
+def connect(
+    address: str,
+    *,
+    token: bytes | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    server_name: str | None = None,
+    insecure: bool = False,
+    tensors: SupportsIndex = 0,
+    size: SupportsIndex = 0,
+    requests: SupportsIndex = 0,
+    keep_alive: float | None = None,
+    spin: float = 0,
+    timeout: float | None = None,
+) -> Connection:
+    """Connect to the process that listens at an address. The options are those of listen.
+
+    server_name is the name in the certificate of the listener, by default the host of the address. ConnectionRefusedError is raised
+    if no process listens there, or one of the processes does not accept the other one, such as for another token.
+    """
+    options = _options(token, cert, key, ca, server_name, insecure, keep_alive, spin, (size, tensors, requests))
+    return Connection(_C.remote_connect(address, options, _nanoseconds(timeout)))
+
+
+dial = connect  # its name in Go
+
+
+def fetch(
+    descriptor: bytes,
+    device: object = "cpu",
+    *,
+    rows: slice | None = None,
+    token: bytes | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    server_name: str | None = None,
+    insecure: bool = False,
+    size: SupportsIndex = 0,
+    timeout: float | None = None,
+) -> tuple[_C.Tensor, Report]:
+    """Connect to the listener that a descriptor names, read the tensor or some rows of it, and close the connection.
+
+    It raises what connect and Connection.fetch raise. Programs that fetch more keep a connection.
+    """
+    end = 0.0 if timeout is None else time.monotonic() + timeout
+    address = describe(descriptor).address
+    if not address:
+        raise ValueError("dlx: the descriptor has no address: it is of an offer of a connection, so use that connection")
+    with connect(
+        address,
+        token=token,
+        cert=cert,
+        key=key,
+        ca=ca,
+        server_name=server_name,
+        insecure=insecure,
+        size=size,
+        timeout=timeout,
+    ) as connection:
+        left = None if timeout is None else max(end - time.monotonic(), 1e-9)
+        return connection.fetch(descriptor, device, rows=rows, timeout=left)
+
+
+def describe(descriptor: bytes) -> Description:
+    """Read a descriptor. ValueError is raised for bytes that are no descriptor, or of another version."""
+    d = json.loads(_C.remote_describe(bytes(descriptor)))
+    # Python 3.10 knows neither Z nor other than three or six digits.
+    text = d.get("expires", "").replace("Z", "+00:00")
+    whole, dot, rest = text.partition(".")
+    expires = datetime.fromisoformat(f"{whole}.{rest[:-6]:0<6}{rest[-6:]}" if dot else text) if text else None
+    return Description(_dtype(d["dtype"]), tuple(d["shape"]), d.get("writable", False), d.get("address", ""), expires)
+
+
+def version() -> str:
+    """Return the version of UCX. RuntimeError says what is missing if it cannot be used."""
+    return _C.remote_version()
