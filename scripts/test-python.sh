@@ -69,6 +69,7 @@ if [ "${1:-}" = quick ]; then
 fi
 DLX_RANDOM_STEPS=1000000 run_tests "$work/main"
 "$work/main/bin/python" scripts/share-pairs.py --check || status=1
+"$work/main/bin/python" scripts/remote-pairs.py --check || status=1
 
 installed=$("$work/main/bin/python" -c 'import dlx, os; print(os.path.dirname(dlx.__file__))')
 asan=$(cc -print-file-name=libasan.so) ubsan=$(cc -print-file-name=libubsan.so)

@@ -1,4 +1,5 @@
-"""The programs in README.md of the repository and of the package, and in docs/share.md, run as they are printed."""
+"""The programs in README.md of the repository and of the package, in docs/share.md and in docs/remote.md, run as they are
+printed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+
+import dlx
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -84,3 +88,35 @@ def test_share_and_multiprocessing(tmp_path: pathlib.Path) -> None:
     result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, env=environment)
     assert (result.stdout, result.stderr) == ("[42. 42. 42. 42.]\n", "")
     assert f"It prints `{result.stdout.strip()}`" in (ROOT / "docs" / "share.md").read_text()
+
+
+def programs_of_remote() -> list[str]:
+    page = ROOT / "docs" / "remote.md"
+    if not page.exists():
+        pytest.skip("the repository around the package is not here")
+    if "ucx" not in dlx.__build__["tags"]:
+        pytest.skip("the build has no UCX")
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_remote(tmp_path: pathlib.Path) -> None:
+    receiver, sender, _ = programs_of_remote()
+    assert all(sum(map(bool, program.splitlines())) <= 10 for program in (receiver, sender))
+    model = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(1 << 20)}
+    sent, received = str(tmp_path / "sent.safetensors"), str(tmp_path / "received.safetensors")
+    dlx.save(sent, model)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TOKEN": "a token of sixteen bytes"}
+    command = [sys.executable, "-c", receiver, "127.0.0.1:0", received]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as receiving:
+        assert receiving.stdout is not None
+        address = receiving.stdout.readline().strip()
+        subprocess.run([sys.executable, "-c", sender, address, sent], check=True, timeout=300, env=environment)
+        assert receiving.wait(300) == 0
+    assert pathlib.Path(received).read_bytes() == pathlib.Path(sent).read_bytes()
+
+
+def test_remote_offers() -> None:
+    program = programs_of_remote()[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment)
+    assert result.stderr == "" and f"It prints `{result.stdout.strip()}`" in (ROOT / "docs" / "remote.md").read_text()

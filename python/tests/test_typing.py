@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import dlx
+from dlx._build import BUILD
 
 
 def test_types() -> None:
@@ -83,7 +84,7 @@ def test_types_of_metrics() -> None:
 
 def test_types_of_remote() -> None:
     assert dlx.remote.dial is dlx.remote.connect
-    if "ucx" not in dlx.__build__["tags"]:
+    if "ucx" not in BUILD["tags"]:
         return
     with dlx.remote.listen("127.0.0.1:0", token=bytes(16)) as listener:
         address: str = listener.address
