@@ -233,7 +233,8 @@ func (c *Conn) cause() error {
 // Close ends the connection, and with it all calls that wait on it. Tensors that were sent are
 // released, whether or not the peer still reads them; call [Conn.WaitReleased] before, so that
 // the peer receives them. Tensors that were received stay open. Close waits for a second at
-// most, while work is unfinished that the peer or a device of this process waits for. A second
+// most, while work is unfinished that the peer or a device of this process waits for, or that reads
+// what was received. A second
 // Close does nothing. Close always returns nil; the result makes Conn an io.Closer.
 func (c *Conn) Close() error {
 	if c == nil || c.socket == nil {

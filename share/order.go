@@ -21,8 +21,8 @@ type orderer struct {
 // device.
 const maxLanes = 8
 
-// patience bounds how long the end of a connection waits for work on devices.
-const patience = time.Second
+// patience bounds how long the end of a connection waits for work on devices. Tests change it.
+var patience = time.Second
 
 // lane is a semaphore that the peer can open, with the stream that signals it. At most one
 // signal of a lane is unfinished, so that no tensor waits for the work of another one.
@@ -328,7 +328,8 @@ func statusOf(err error) resultStatus {
 	return resultFailed
 }
 
-// drain waits, for a moment, until no signal is unfinished: the peer need not signal itself then.
+// drain waits, for a moment, until no signal is unfinished, so that the peer need not signal itself, and
+// until the work of this process has read what it reads of the peer's memory: the peer writes that again.
 func (c *Conn) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -340,9 +341,40 @@ func (c *Conn) drain() {
 		}
 		return true
 	})
-	if err == nil {
-		c.mu.Unlock()
+	if err != nil {
+		return
 	}
+	pending, used := c.reads()
+	c.mu.Unlock()
+	for _, b := range used {
+		pending = append(pending, b.Pending()...)
+	}
+	for _, e := range pending {
+		_ = e.Wait(ctx) // whoever reads the result gets its error
+	}
+}
+
+// reads returns the work that reads memory of the peer whose tensors are closed, and the memory of
+// tensors that are open. Tensors whose elements the peer has not written yet are left out. c.mu is held.
+func (c *Conn) reads() (pending []core.Event, used []*core.Buffer) {
+	for _, x := range c.held {
+		if x.owner.own != nil && (x.order == nil || x.told) {
+			pending, used = append(pending, x.owner.pending...), append(used, x.owner.own)
+		}
+	}
+	for _, s := range c.frames.subscriptions { // also those that were closed, and hold frames
+		s.mu.Lock()
+		for i := range s.slots {
+			switch x := &s.slots[i]; {
+			case x.after != nil:
+				pending = append(pending, x.after.pending...)
+			case x.frame != 0:
+				used = append(used, x.buffer)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return pending, used
 }
 
 // endOrderer closes the lanes, when the connection has ended. Those whose work takes longer are

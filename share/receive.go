@@ -435,6 +435,10 @@ type heldOwner struct {
 	held  *heldTensor
 	place *core.Buffer // it holds a reference
 	keep  bool         // the tensor is not released with the memory
+
+	// The connection's mutex guards these.
+	own     *core.Buffer // of the tensor
+	pending []core.Event // of work that reads, when all tensors are closed
 }
 
 var _ core.Owner = (*heldOwner)(nil)
@@ -445,6 +449,14 @@ func (o *heldOwner) Free() {
 	if !o.keep {
 		o.conn.end(o.held)
 	}
+}
+
+// FreeAfter is Free, after work that is unfinished.
+func (o *heldOwner) FreeAfter(pending []core.Event) {
+	o.conn.mu.Lock()
+	o.pending = pending
+	o.conn.mu.Unlock()
+	go freeLater(o, pending)
 }
 
 // wrap makes a tensor on the memory of place, which is a whole memory of the peer. ready is the
@@ -469,14 +481,17 @@ func (c *Conn) wrap(x *heldTensor, place *core.Tensor, ready core.Event) (*core.
 		b.Release()
 		return nil, nil, err
 	}
+	own, err := t.Buffer()
+	if err != nil { // cannot be: t is open
+		_ = t.Close()
+		return nil, nil, err
+	}
 	if ready != nil {
-		own, err := t.Buffer()
-		if err != nil { // cannot be: t is open
-			_ = t.Close()
-			return nil, nil, err
-		}
 		own.Wrote(ready)
 	}
+	c.mu.Lock()
+	o.own = own
+	c.mu.Unlock()
 	return t, o, nil
 }
 

@@ -332,10 +332,9 @@ func (p *Publisher) Close() error {
 	}
 	p.closed = true
 	for _, r := range p.readers {
-		p.tally(r)
-		r.gone = true
+		p.end(r)
 	}
-	offers, readers := p.offers, p.readers
+	offers := p.offers
 	p.offers, p.readers, p.reports = nil, nil, nil
 	var kept []*core.Tensor
 	for i := range p.slots {
@@ -353,9 +352,6 @@ func (p *Publisher) Close() error {
 	p.idle.Wait()
 	for c, id := range offers {
 		c.withdraw(p, id)
-	}
-	for _, r := range readers {
-		r.page.release()
 	}
 	for _, t := range kept {
 		t.Close()

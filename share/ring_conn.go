@@ -230,7 +230,10 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		if err != nil {
 			return err
 		}
-		r := &reader{publisher: p, conn: c, id: m.id, page: page, hold: m.hold, info: Reader{Peer: peer, To: m.to, Mechanism: m.how, BytesCopied: m.copied}}
+		r := &reader{publisher: p, conn: c, id: m.id, page: page, process: -1, hold: m.hold, info: Reader{Peer: peer, To: m.to, Mechanism: m.how, BytesCopied: m.copied}}
+		if !p.ring.isHost() {
+			r.process = c.socket.process(peer)
+		}
 		c.mu.Lock()
 		c.readers[m.id] = r
 		c.mu.Unlock()
@@ -244,6 +247,9 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 			delete(c.readers, m.id)
 			c.mu.Unlock()
 			page.release()
+			if r.process >= 0 {
+				closeFD(r.process)
+			}
 		}
 	}
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync"
@@ -155,4 +156,41 @@ func sleep(words []word, limit time.Duration) {
 func wake(at *uint32) {
 	const all = 1<<31 - 1
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(at)), futexWake, all, 0, 0, 0)
+}
+
+// process returns a descriptor of the process at the other end (pidfd), which the caller closes: -1 if there is none. That
+// is so for a process that the system does not name, and if the socket is one of a pair that this
+// process has made.
+func (s *sockets) process(p Peer) int {
+	if p.PID == 0 || int(p.PID) == os.Getpid() {
+		return -1
+	}
+	const peerPIDFD = 77 // SO_PEERPIDFD, which Linux has since 6.5; its number is the same on all architectures but parisc and sparc
+	fd := -1
+	err := s.raw.Control(func(socket uintptr) {
+		if found, err := unix.GetsockoptInt(int(socket), unix.SOL_SOCKET, peerPIDFD); err == nil {
+			fd = found
+		}
+	})
+	if fd >= 0 || err != nil {
+		return fd
+	}
+	if fd, err = unix.PidfdOpen(int(p.PID), 0); err != nil {
+		return -1
+	}
+	if s.hungUp() { // another process may have the number by now
+		closeFD(fd)
+		return -1
+	}
+	return fd
+}
+
+// awaitExit waits until a process has ended, or ctx has.
+func awaitExit(ctx context.Context, process int) {
+	for ctx.Err() == nil {
+		list := [1]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
+		if n, err := unix.Poll(list[:], 10); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }

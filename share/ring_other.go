@@ -3,6 +3,7 @@
 package share
 
 import (
+	"context"
 	"time"
 	"unsafe"
 )
@@ -12,6 +13,10 @@ import (
 func newShared(call string, _ int64) (int, *mapping, error) { return -1, nil, available(call) }
 
 func openShared(int, int64) (*mapping, error) { return nil, available("mmap") }
+
+func (s *sockets) process(Peer) int { return -1 }
+
+func awaitExit(context.Context, int) {}
 
 func closeFD(int) {}
 

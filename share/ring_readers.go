@@ -2,10 +2,11 @@ package share
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
-
-	"github.com/dlx-go/dlx/core"
+	"time"
 )
 
 // reader is a subscriber at the publisher. The publisher's mutex guards what is below hold.
@@ -14,6 +15,7 @@ type reader struct {
 	conn      *Conn
 	id        uint32
 	page      *mapping // of the subscriber's words, for reading; the publisher holds a reference
+	process   int      // descriptor of its process, or -1; the publisher owns it
 	info      Reader
 	hold      int // frames that it may hold, in the mode Latest
 
@@ -33,7 +35,7 @@ type reader struct {
 const never = maxFrame + 1
 
 // join adds a subscriber, to which it gives its first frame. It returns why that cannot be. On
-// success the publisher owns the reference to the page.
+// success the publisher owns the reference to the page and the descriptor.
 func (p *Publisher) join(r *reader) (refused string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,9 +106,7 @@ func (p *Publisher) remove(gone func(*reader) bool) {
 	stay := make([]*reader, 0, len(p.readers))
 	for _, r := range p.readers {
 		if gone(r) {
-			p.tally(r)
-			r.gone = true
-			r.page.release()
+			p.end(r)
 		} else {
 			stay = append(stay, r)
 		}
@@ -116,14 +116,27 @@ func (p *Publisher) remove(gone func(*reader) bool) {
 	}
 }
 
-// drop removes the subscribers of a connection that has ended. Their work on another device than
-// the host may go on: the slots that they had wait until the device has done what it has.
+// end gives back what the publisher has of a subscriber. p.mu is held.
+func (p *Publisher) end(r *reader) {
+	p.tally(r)
+	r.gone = true
+	r.page.release()
+	if r.process >= 0 {
+		closeFD(r.process)
+		r.process = -1
+	}
+}
+
+// drop removes the subscribers of a connection that has ended. The slots that they had are free at once,
+// unless the process has ended without a goodbye: its work on a device may go on until the system has
+// taken the device from it.
 func (p *Publisher) drop(c *Conn) {
+	died := errors.Is(c.cause(), io.ErrUnexpectedEOF)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.offers, c)
 	p.remove(func(r *reader) bool {
-		if r.conn == c {
+		if r.conn == c && died {
 			p.retire(r)
 		}
 		return r.conn == c
@@ -134,15 +147,17 @@ func (p *Publisher) drop(c *Conn) {
 // p.mu is held.
 func (p *Publisher) accuse(r *reader) {
 	err := violation("subscription %d of ring %q claims more than the %d slots that it may hold", r.id, p.message.name, r.hold)
-	p.retire(r)
 	p.remove(func(x *reader) bool { return x == r })
 	go r.conn.fail(err) // it may have to wait for the lock of the writer
 }
 
-// retire keeps the slots that a subscriber reads from being written until the device is idle.
-// p.mu is held.
+// exitTime bounds how long slots wait for the end of a process. Tests change it.
+var exitTime = time.Second
+
+// retire keeps the slots that a subscriber needs from being written until its process has ended, as far as
+// that is known: the system then has closed the devices of the process, and has stopped its work. p.mu is held.
 func (p *Publisher) retire(r *reader) {
-	if p.ring.isHost() || p.closed {
+	if r.process < 0 || p.closed {
 		return
 	}
 	var list []int
@@ -155,8 +170,13 @@ func (p *Publisher) retire(r *reader) {
 	if len(list) == 0 {
 		return
 	}
+	process := r.process // this goroutine owns it now
+	r.process = -1
 	p.idle.Go(func() {
-		_ = synchronize(p.life, p.ring.Device) // a device that is lost does no work any more
+		ctx, cancel := context.WithTimeout(p.life, exitTime)
+		defer cancel()
+		awaitExit(ctx, process)
+		closeFD(process)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, i := range list {
@@ -164,17 +184,4 @@ func (p *Publisher) retire(r *reader) {
 		}
 		p.stir()
 	})
-}
-
-// synchronize waits until a device has done the work that it has.
-func synchronize(ctx context.Context, d core.Device) error {
-	s, err := d.NewStream(ctx)
-	if err != nil {
-		return err
-	}
-	err = s.Synchronize(ctx)
-	if closed := s.Close(); err == nil {
-		err = closed
-	}
-	return err
 }

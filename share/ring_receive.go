@@ -240,11 +240,12 @@ func (s *Subscription) rest(ctx context.Context) (Frame, error) {
 func (x *subscribedSlot) isUsed() bool { return x.frame != 0 || x.owed }
 
 // subscribedOwner is the owner of the memory of a slot's tensor. The subscription's mutex guards
-// owed.
+// what is below slot.
 type subscribedOwner struct {
 	subscription *Subscription
 	slot         int
-	owed         uint64 // frame that is given back when the memory is free; 0 if none
+	owed         uint64       // frame that is given back when the memory is free; 0 if none
+	pending      []core.Event // of work that reads, when all tensors are closed
 }
 
 var _ core.Owner = (*subscribedOwner)(nil)
@@ -266,6 +267,23 @@ func (o *subscribedOwner) Free() {
 	s.place.Release()
 	s.words.release()
 	s.page.release()
+}
+
+// FreeAfter is Free, after work that is unfinished.
+func (o *subscribedOwner) FreeAfter(pending []core.Event) {
+	s := o.subscription
+	s.mu.Lock()
+	o.pending = pending
+	s.mu.Unlock()
+	go freeLater(o, pending)
+}
+
+// freeLater frees memory when all work on it is over. Whoever reads the results gets the errors.
+func freeLater(o core.Owner, pending []core.Event) {
+	for _, e := range pending {
+		_ = e.Wait(context.Background())
+	}
+	o.Free()
 }
 
 // wrap makes the tensor of a slot. It holds references to the memory and to the words. s.mu is held.
@@ -305,6 +323,7 @@ func (s *Subscription) release(f Frame) {
 	}
 	// The owner of the memory gives the slot back, when it is free. The next frame gets another tensor.
 	t, o := x.tensor, x.owner
+	x.after = o
 	x.tensor, x.buffer, x.owner = nil, nil, nil
 	o.owed, x.owed = f.number, true
 	s.mu.Unlock()
@@ -313,7 +332,7 @@ func (s *Subscription) release(f Frame) {
 
 // giveBack tells the publisher that a slot is free. s.mu is held, and the page is mapped.
 func (s *Subscription) giveBack(slot int, frame uint64) {
-	s.slots[slot].owed = false
+	s.slots[slot].owed, s.slots[slot].after = false, nil
 	s.held--
 	if s.message.mode == Latest {
 		frame = 0

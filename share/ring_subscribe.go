@@ -65,8 +65,9 @@ type subscribedSlot struct {
 	tensor *core.Tensor // kept for the next frame; nil if there is none
 	buffer *core.Buffer // of tensor
 	owner  *subscribedOwner
-	frame  uint64 // that is received and not released; 0 if none
-	owed   bool   // it was released, and is given back when the tensor's memory is free
+	frame  uint64           // that is received and not released; 0 if none
+	owed   bool             // it was released, and is given back when the tensor's memory is free
+	after  *subscribedOwner // of that tensor; nil unless owed
 }
 
 var liveSubscriptions = live.NewCounter("share.Subscription")
