@@ -52,6 +52,8 @@ program sees a connection that ends.
 
 With a PID, it is any process. It is not changed, and ways that need its help are not tried.
 
+The line "unfinished work" says whether a tensor is sent before the work that writes it is done.
+
 "works" is a way that was tried. "possible" is one that could not be tried and that the system
 permits, as far as it shows. The exit code is 1 if no way to share memory of the host without
 a copy works or is possible.`,
@@ -226,6 +228,10 @@ func (r doctorResult) writeText(w io.Writer) {
 		t.add(printable(f.Way), orDash(devices), string(f.Verdict), orDash(why))
 	}
 	t.write(w)
+	if text := r.order(); text != "" {
+		row(w)
+		paragraph(w, text)
+	}
 	var remedies reasons
 	for _, f := range r.Findings {
 		if f.Remedy != "" {
@@ -236,9 +242,36 @@ func (r doctorResult) writeText(w io.Writer) {
 		row(w)
 		row(w, "WHAT TO DO")
 		for _, remedy := range remedies.list {
-			paragraph(w, "  "+strings.Join(remedies.names[remedy], ", ")+": "+remedy)
+			paragraph(w, "  "+strings.Join(slices.Compact(remedies.names[remedy]), ", ")+": "+remedy)
 		}
 	}
+}
+
+// order says how package share orders unfinished work on tensors of devices; "" if it passes none.
+func (r doctorResult) order() string {
+	var signals []string
+	memory := false
+	for _, f := range r.Findings {
+		if f.Verdict != doctor.Works && f.Verdict != doctor.Possible || f.From == "" {
+			continue
+		}
+		if strings.HasPrefix(f.Way, "semaphore ") {
+			pair := f.From
+			if f.To != "" && f.To != f.From {
+				pair += " -> " + f.To
+			}
+			signals = append(signals, pair)
+		}
+		memory = memory || strings.HasPrefix(f.Way, "memory ") && f.ZeroCopy && !f.Host
+	}
+	switch {
+	case len(signals) > 0:
+		return "unfinished work: the device of the receiver waits for the sender's device (semaphore_wait) on cards with a semaphore: " +
+			strings.Join(slices.Compact(signals), ", ") + "; otherwise Send waits on the host (host_wait)"
+	case memory:
+		return "unfinished work: Send waits on the host (host_wait), since no device has a semaphore that the other process opens; those of Vulkan usually do"
+	}
+	return ""
 }
 
 // writeProcess writes the line of a process.

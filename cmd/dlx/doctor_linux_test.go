@@ -119,6 +119,28 @@ func TestDoctorWithoutAWay(t *testing.T) {
 	}
 }
 
+// The result says how unfinished work is ordered.
+func TestDoctorSaysTheOrder(t *testing.T) {
+	memory := doctor.Finding{Way: "memory as opaque_fd", From: "cuda:0", ZeroCopy: true, Verdict: doctor.Works}
+	here := doctor.Finding{Way: "memory as mem_fd", From: "cpu", ZeroCopy: true, Host: true, Verdict: doctor.Works}
+	semaphore := doctor.Finding{Way: "semaphore as opaque_fd", From: "vulkan:0", To: "cuda:0", Verdict: doctor.Works}
+	broken := semaphore
+	broken.Verdict = doctor.Fails
+	for _, c := range []struct {
+		findings []doctor.Finding
+		want     string
+	}{
+		{[]doctor.Finding{here}, ""},
+		{[]doctor.Finding{memory, broken}, "waits on the host (host_wait), since no device"},
+		{[]doctor.Finding{memory, semaphore}, "(semaphore_wait) on cards with a semaphore: vulkan:0 -> cuda:0;"},
+	} {
+		got := doctorResult{doctor.Result{Findings: c.findings}}.order()
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestDoctorFails(t *testing.T) {
 	nobody := filepath.Join(t.TempDir(), "nobody")
 	for _, c := range []struct {

@@ -88,6 +88,9 @@ The mechanism depends on how the memory of the source is allocated. By default i
 plain memory; in parentheses is the mechanism for memory that the other device can share.
 --memory selects one kind of memory.
 
+Between processes, dlx doctor says which memory can be shared, and whether unfinished work
+is ordered by a semaphore or on the host.
+
 If --from and --to name devices and there is no way between them, or if a tensor of the
 given --bytes cannot be allocated, the plan says why and the command fails
 with exit code 1.
