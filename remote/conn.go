@@ -34,6 +34,7 @@ type Conn struct {
 
 	writing chan struct{} // holds one element while a control message is written
 	sending chan struct{} // holds one element while a tensor gets its number and its first piece is sent
+	polling chan struct{} // holds one element while a call polls: two would take two processors, and wait for each other
 
 	mu         sync.Mutex
 	err        error         // why it has ended
@@ -63,7 +64,7 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 	c := &Conn{
 		options: o, raw: socket, next: 1,
 		inbound: make(map[uint64]*inbound), requester: newRequester(), server: newServer(),
-		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), ended: make(chan struct{}), heard: make(chan struct{}),
+		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), polling: make(chan struct{}, 1), ended: make(chan struct{}), heard: make(chan struct{}),
 	}
 	c.shared = shared
 	c.life, c.stop = context.WithCancel(context.Background())
@@ -280,7 +281,13 @@ func (c *Conn) finish() {
 // await waits until ready returns true, and then returns with c.mu held. It calls ready with c.mu held. On failure it
 // returns ctx's error or that of the connection, and c.mu is not held.
 func (c *Conn) await(ctx context.Context, ready func() bool) error {
-	var start time.Time
+	var start time.Time // when this call began to poll
+	polls := false
+	defer func() {
+		if polls {
+			<-c.polling
+		}
+	}()
 	for {
 		c.mu.Lock()
 		if c.err != nil {
@@ -294,20 +301,25 @@ func (c *Conn) await(ctx context.Context, ready func() bool) error {
 			c.mu.Unlock()
 			return err
 		}
-		if c.options.Poll > 0 {
-			if start.IsZero() {
-				start = time.Now()
-			}
-			if time.Since(start) < c.options.Poll {
-				c.mu.Unlock()
-				c.worker.Poll()
-				continue
-			}
+		if polls && time.Since(start) < c.options.Poll {
+			c.mu.Unlock()
+			c.worker.Poll()
+			continue
+		}
+		turn := c.polling
+		if c.options.Poll == 0 || !start.IsZero() {
+			turn = nil // nobody may poll, or this call has done so for long enough
+		}
+		if polls {
+			polls = false
+			<-c.polling
 		}
 		changed := c.watch()
 		c.mu.Unlock()
 		select {
 		case <-changed:
+		case turn <- struct{}{}:
+			polls, start = true, time.Now()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -332,20 +344,32 @@ func (c *Conn) notify() {
 
 // result waits for an operation of UCX. On failure other than that of the operation, the operation goes on.
 func (c *Conn) result(ctx context.Context, results <-chan error) (ended bool, err error) {
-	var start time.Time
-	for c.options.Poll > 0 {
+	select {
+	case err := <-results:
+		return true, err
+	default:
+	}
+	turn := c.polling
+	if c.options.Poll == 0 {
+		turn = nil
+	}
+	select {
+	case err := <-results:
+		return true, err
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	for start := time.Now(); time.Since(start) < c.options.Poll && ctx.Err() == nil; {
+		c.worker.Poll()
 		select {
 		case err := <-results:
+			<-c.polling
 			return true, err
 		default:
 		}
-		if start.IsZero() {
-			start = time.Now()
-		} else if time.Since(start) >= c.options.Poll || ctx.Err() != nil {
-			break
-		}
-		c.worker.Poll()
 	}
+	<-c.polling
 	select {
 	case err := <-results:
 		return true, err

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
@@ -154,17 +153,9 @@ func (l *coming) Empty(ctx context.Context, s *stage, p part, _ none) (none, err
 
 // land brings a piece to an address of the host. Its result comes if land returns nil.
 func land(m *ucx.Message, address uintptr, size int64, results chan<- error) error {
-	if !m.Fetched() {
-		copy(unsafe.Slice((*byte)(addressOf(address)), size), m.Data)
-		results <- nil
-		return nil
-	}
 	err := m.Receive(address, size, func(err error) { results <- err })
 	if err != nil {
 		m.Drop()
 	}
 	return err
 }
-
-// addressOf is the pointer to memory that a tensor pins.
-func addressOf(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

@@ -25,6 +25,9 @@ const (
 	remoteVariable = "DLX_PEERS_REMOTE"
 	remoteMeasure  = "measure"
 	remotePoll     = 5 * time.Millisecond
+
+	// How many goroutines send and receive, so that a tensor is on its way while the next one begins.
+	remoteGoroutines = 2
 )
 
 // remoteOrder is what this program tells the process that measures.
@@ -145,6 +148,18 @@ func answerRemote(ctx context.Context, host core.Device, address string) error {
 		return err
 	}
 	defer c.Close()
+	errs := make(chan error, remoteGoroutines)
+	for range remoteGoroutines {
+		go func() { errs <- answerTensors(ctx, c, host) }()
+	}
+	var all error
+	for range remoteGoroutines {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+func answerTensors(ctx context.Context, c *remote.Conn, host core.Device) error {
 	for {
 		t, r, err := c.Receive(ctx, host)
 		if err == nil && r.Label != "" {
@@ -255,22 +270,21 @@ func (o remoteOrder) latency(ctx context.Context, c *remote.Conn, host core.Devi
 	return times[len(times)/2] / 2, nil
 }
 
-// bandwidth sends from two goroutines, so that a tensor is on its way while the next one begins.
+// bandwidth sends from several goroutines.
 func (o remoteOrder) bandwidth(ctx context.Context, c *remote.Conn, t *core.Tensor) (time.Duration, error) {
 	pass := func(n int) error {
-		const senders = 2
-		errs := make(chan error, senders)
-		for i := range senders {
+		errs := make(chan error, remoteGoroutines)
+		for i := range remoteGoroutines {
 			go func() {
 				var err error
-				for k := i; k < n && err == nil; k += senders {
+				for k := i; k < n && err == nil; k += remoteGoroutines {
 					_, err = c.Send(ctx, t)
 				}
 				errs <- err
 			}()
 		}
 		var all error
-		for range senders {
+		for range remoteGoroutines {
 			all = errors.Join(all, <-errs)
 		}
 		return errors.Join(all, c.WaitReceived(ctx))

@@ -273,6 +273,11 @@ ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m,
 	return finish(dlx_ucx.ucp_am_recv_data_nbx(w->worker, desc, (void *)data, length, &param), op);
 }
 
+// copy takes the data that came with a message.
+void dlx_ucx_copy(const dlx_ucx_message *m, uintptr_t data) {
+	if (m->length) memcpy((void *)data, m->bytes + m->header_length, m->length);
+}
+
 void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m) {
 	if (m->data && w->worker) dlx_ucx.ucp_am_data_release(w->worker, m->data);
 	w->messages--;
@@ -280,6 +285,7 @@ void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m) {
 }
 
 int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max) {
+	for (int i = rounds; i < 0 && !w->first; i++) dlx_ucx.ucp_worker_progress(w->worker);
 	// All that UCX can do at once is done: callbacks may come in several steps.
 	for (int i = 0; i < rounds; i++) {
 		if (!dlx_ucx.ucp_worker_progress(w->worker) && w->first) break;

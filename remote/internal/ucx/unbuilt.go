@@ -56,7 +56,6 @@ func (*Worker) Close() error { return nil }
 // Message is a message of the peer.
 type Message struct {
 	Header []byte
-	Data   []byte
 	Length int64
 }
 

@@ -80,7 +80,7 @@ type Worker struct {
 	asleep   bool // run waits for an event, or soon does
 	lastOp   uint64
 	ops      map[uint64]func(error)
-	messages map[*Message]struct{} // that UCX keeps data of
+	messages map[*Message]struct{} // whose data nobody has received or dropped
 }
 
 // Handler gets what the peer does.
@@ -249,15 +249,14 @@ func invalid(call, format string, args ...any) error {
 // Message is a message of the peer.
 type Message struct {
 	Header []byte
-	Data   []byte // what came with it
-	Length int64  // of the data, wherever it is
+	Length int64 // of the data
 
 	w       *Worker
 	fetched bool
-	c       *C.dlx_ucx_message // guarded by w.mu; nil if the data has come, or belongs to somebody else
+	c       *C.dlx_ucx_message // with the data that came with it; guarded by w.mu; nil after Receive and Drop
 }
 
-// Fetched reports whether the data did not come with the message. Then Receive fetches it.
+// Fetched reports whether the data did not come with the message, so that Receive fetches it.
 func (m *Message) Fetched() bool { return m.fetched }
 
 // Receive brings the data to the address data, which has room for length bytes, all that the message has. Done is called
@@ -280,6 +279,13 @@ func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
 	m.c = nil
 	delete(w.messages, m)
 	liveMessages.Add(-1)
+	if !m.fetched {
+		C.dlx_ucx_copy(c, C.uintptr_t(data))
+		C.dlx_ucx_drop(w.c, c)
+		w.mu.Unlock()
+		done(nil)
+		return nil
+	}
 	w.lastOp++
 	status := C.dlx_ucx_receive(w.c, C.uint64_t(w.lastOp), c, C.uintptr_t(data), C.uint64_t(length))
 	C.dlx_ucx_drop(w.c, c)
@@ -307,10 +313,11 @@ func (w *Worker) Poll() bool {
 	w.polled.Store(time.Now().UnixNano())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.c != nil && w.poll(64) > 0
+	return w.c != nil && w.poll(-16) > 0
 }
 
-// poll makes progress, and hands out what has happened. w.mu is held, and w.c is not nil.
+// poll makes progress, and hands out what has happened. With fewer rounds than 0 it ends at the first event, so that the
+// event does not wait for others. w.mu is held, and w.c is not nil.
 func (w *Worker) poll(rounds int) int {
 	n := int(C.dlx_ucx_poll(w.c, C.int(rounds), w.events, maxEvents))
 	for i := range unsafe.Slice(w.events, n) {
@@ -333,20 +340,10 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 		done(err)
 	case C.DLX_UCX_ARRIVED:
 		c := (*C.dlx_ucx_message)(e.object)
-		header, here := int(c.header_length), 0
-		if c.data == nil {
-			here = int(c.length)
-		}
-		all := make([]byte, header+here)
-		copy(all, unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(c), C.sizeof_dlx_ucx_message)), len(all)))
-		m := &Message{Header: all[:header:header], Data: all[header:], Length: int64(c.length), w: w, fetched: c.data != nil}
-		if c.data == nil {
-			C.dlx_ucx_drop(w.c, c)
-		} else {
-			m.c = c
-			w.messages[m] = struct{}{}
-			liveMessages.Add(1)
-		}
+		header := C.GoBytes(unsafe.Add(unsafe.Pointer(c), C.sizeof_dlx_ucx_message), C.int(c.header_length))
+		m := &Message{Header: header, Length: int64(c.length), w: w, fetched: c.data != nil, c: c}
+		w.messages[m] = struct{}{}
+		liveMessages.Add(1)
 		if !w.handler.Arrived(m) {
 			m.drop()
 		}
