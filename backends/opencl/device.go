@@ -16,11 +16,12 @@ import (
 type device struct {
 	devicebase.Device
 	location
-	context  driver.Context
-	own      *queue // for copies without a stream
-	gather   gather
-	clock    devicebase.Clock[driver.Event]
-	hostWork devicebase.Fence
+	context   driver.Context
+	own       *queue // for copies without a stream
+	gather    gather
+	converter converter
+	clock     devicebase.Clock[driver.Event]
+	hostWork  devicebase.Fence
 
 	// guarded by Mu
 	known map[driver.Mem]*known // every cl_mem of open memory of the device
@@ -100,6 +101,7 @@ func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		_ = d.own.finish() // callers without a stream have got their errors
 		d.gather.release()
+		d.converter.release()
 		d.Drain()
 		driver.ReleaseContext(d.context)
 		return nil

@@ -56,7 +56,7 @@ func formOf(c copyplan.Copy) form {
 type program struct {
 	program  driver.Program
 	kernel   driver.Kernel
-	launched bool // guarded by gather.mu
+	launched bool // guarded by the mutex of the gather or converter
 }
 
 // compile makes the kernel for a form. g.mu is held.
@@ -64,26 +64,40 @@ func (g *gather) compile(d *device, f form) (*program, error) {
 	if p := g.forms[f]; p != nil {
 		return p, nil
 	}
-	made, s := driver.CreateProgram(d.context, fmt.Sprintf("#define WORD %s\n#define AXES %d\n%s", wordTypes[f.word], f.axes, gatherSource))
-	if err := check(s, "clCreateProgramWithSource", "the kernel for strided copies"); err != nil {
-		return nil, err
-	}
-	if s := driver.Build(made, d.handle); s != driver.Success {
-		err := check(s, "clBuildProgram", "the kernel for strided copies; the compiler says: %s", driver.BuildLog(made, d.handle))
-		driver.ReleaseProgram(made)
-		return nil, err
-	}
-	kernel, s := driver.CreateKernel(made, "gather")
-	if err := check(s, "clCreateKernel", "the kernel for strided copies"); err != nil {
-		driver.ReleaseProgram(made)
+	p, err := compileProgram(d, fmt.Sprintf("#define WORD %s\n#define AXES %d\n%s", wordTypes[f.word], f.axes, gatherSource), "gather", "the kernel for strided copies")
+	if err != nil {
 		return nil, err
 	}
 	if g.forms == nil {
 		g.forms = make(map[form]*program)
 	}
-	p := &program{program: made, kernel: kernel}
 	g.forms[f] = p
 	return p, nil
+}
+
+// compileProgram makes the kernel of a source that has a name. what describes it in errors.
+func compileProgram(d *device, source, name, what string) (*program, error) {
+	made, s := driver.CreateProgram(d.context, source)
+	if err := check(s, "clCreateProgramWithSource", "%s", what); err != nil {
+		return nil, err
+	}
+	if s := driver.Build(made, d.handle); s != driver.Success {
+		err := check(s, "clBuildProgram", "%s; the compiler says: %s", what, driver.BuildLog(made, d.handle))
+		driver.ReleaseProgram(made)
+		return nil, err
+	}
+	kernel, s := driver.CreateKernel(made, name)
+	if err := check(s, "clCreateKernel", "%s", what); err != nil {
+		driver.ReleaseProgram(made)
+		return nil, err
+	}
+	return &program{program: made, kernel: kernel}, nil
+}
+
+// release releases the kernel and the program.
+func (p *program) release() {
+	driver.ReleaseKernel(p.kernel)
+	driver.ReleaseProgram(p.program)
 }
 
 // release releases all kernels.
@@ -91,8 +105,7 @@ func (g *gather) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.forms {
-		driver.ReleaseKernel(p.kernel)
-		driver.ReleaseProgram(p.program)
+		p.release()
 	}
 	clear(g.forms)
 }

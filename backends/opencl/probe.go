@@ -28,6 +28,7 @@ type location struct {
 	maxAlloc   int64 // bytes of the largest cl_mem
 	baseAlign  int64 // the alignment of sub-buffers, in bytes
 
+	cpu         bool // the device is the host's processor
 	unified     bool // host and device share one memory
 	fineGrained bool // clSVMAlloc gives memory that both use without map and unmap
 	clockStep   time.Duration
@@ -114,6 +115,7 @@ func examine(p driver.Platform, d driver.Device, index int32) location {
 		ComputeUnits: int(number(driver.DeviceUnits)),
 		Alignment:    max(l.baseAlign, leastAlignment),
 	}
+	l.cpu = number(driver.DeviceType)&driver.TypeCPU != 0
 	l.unified = number(driver.DeviceUnifiedMemory) != 0
 	l.fineGrained = driver.HasSVM() && number(driver.DeviceSVM)&driver.SVMFineGrainBuffer != 0
 	l.clockStep = time.Duration(number(driver.DeviceClockStep))
@@ -129,7 +131,7 @@ const leastAlignment = 256
 func (l *location) survey(extensions []string, svm int64) {
 	p := &l.properties
 	p.Capabilities = core.CapAsync | core.CapStreamWait | core.CapImportPointer |
-		core.CapSemaphores | core.CapPool | core.CapImportStream
+		core.CapSemaphores | core.CapPool | core.CapImportStream | core.CapConvert
 	has := func(extension string) bool { return slices.Contains(extensions, extension) }
 	const noExtension = "the driver does not have %s"
 

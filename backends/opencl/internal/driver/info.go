@@ -58,6 +58,7 @@ const (
 	DeviceDriver        Param = C.CL_DRIVER_VERSION
 	DeviceExtensions    Param = C.CL_DEVICE_EXTENSIONS
 	DeviceMemory        Param = C.CL_DEVICE_GLOBAL_MEM_SIZE
+	DeviceType          Param = C.CL_DEVICE_TYPE
 	DeviceUnits         Param = C.CL_DEVICE_MAX_COMPUTE_UNITS
 	DeviceMaxAlloc      Param = C.CL_DEVICE_MAX_MEM_ALLOC_SIZE
 	DeviceBaseAlign     Param = C.CL_DEVICE_MEM_BASE_ADDR_ALIGN // in bits
@@ -90,6 +91,7 @@ const (
 
 // Values of properties.
 const (
+	TypeCPU            = C.CL_DEVICE_TYPE_CPU
 	SVMFineGrainBuffer = C.CL_DEVICE_SVM_FINE_GRAIN_BUFFER
 	SVMCoarseBuffer    = C.CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
 	SVMFineGrainSystem = C.CL_DEVICE_SVM_FINE_GRAIN_SYSTEM

@@ -173,6 +173,11 @@ type Argument interface {
 	Mem | uint64 | [8]uint64 | [8]int64
 }
 
+// SetStruct is SetArg for a struct, of which b are the bytes.
+func SetStruct(k Kernel, index int, b []byte) Status {
+	return Status(C.dlx_set_arg(C.dlx_handle(k), C.cl_uint(index), C.size_t(len(b)), unsafe.Pointer(unsafe.SliceData(b))))
+}
+
 // SetArg calls clSetKernelArg.
 func SetArg[A Argument](k Kernel, index int, value A) Status {
 	return Status(C.dlx_set_arg(C.dlx_handle(k), C.cl_uint(index), C.size_t(unsafe.Sizeof(value)), unsafe.Pointer(&value)))
