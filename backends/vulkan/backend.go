@@ -123,7 +123,7 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 		Queues:     p.Queues,
 		Alignment:  alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
-			core.CapSemaphores | core.CapPool | core.CapHostView | core.CapBatchCopy,
+			core.CapSemaphores | core.CapPool | core.CapHostView | core.CapBatchCopy | core.CapConvert,
 	}
 	for i, size := range p.Heaps {
 		if slices.ContainsFunc(p.Memory, func(t driver.MemoryType) bool { return t.Heap == i && t.DeviceLocal }) {

@@ -37,6 +37,7 @@ type device struct {
 	visible   *pool        // plain where that is
 	spare     []*resources // of closed queues
 	pipelines map[gpucopy.Shader]*driver.Pipeline
+	converter *driver.Pipeline // for conversions; nil before the first
 
 	private    privateQueues
 	clock      devicebase.Clock[*timestamp]
@@ -98,6 +99,9 @@ func (d *device) Close() error {
 		d.timestamps.destroy(d.driver)
 		for _, p := range d.pipelines {
 			d.driver.DestroyPipeline(p)
+		}
+		if d.converter != nil {
+			d.driver.DestroyPipeline(d.converter)
 		}
 		d.DestroyStaging()
 		d.Trim()
