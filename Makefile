@@ -344,11 +344,12 @@ test-swiftshader: $(KEEP) ## The tests of Vulkan, and of exchange with it, on a 
 # Not in setup: nothing needs them but this suite. Where one cannot be had, the tests that need it are skipped.
 test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
 test-newer-drivers: export DLX_OPENCL_DRIVER := intel
-test-newer-drivers: ## The tests of Vulkan, OpenCL, exchange and random programs on lavapipe of Mesa 25 and Intel's OpenCL, where these can be had
+test-newer-drivers: ## The tests of Vulkan, OpenCL, oneAPI, exchange, random programs and the command on lavapipe of Mesa 25 and Intel's OpenCL, where these can be had
 	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel
 	@for driver in mesa intel; do if [ -f $(NEWER)/$$driver/why ]; then \
 		echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
-	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/opencl ./exchange ./internal/testing/soak
+	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
+	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run OneAPI ./cmd/dlx
 
 # Not in setup: nothing needs the other versions but this suite. Versions that cannot be had are skipped.
 test-remote: ## All tests of package remote with the system's UCX and with UCX 1.22, quick ones with others, over TCP and shared memory

@@ -32,6 +32,7 @@ LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.g
 HEADERS = {
     "cuda": (["cuda.h"], []),
     "gl": (["EGL/egl.h"], ["gl"]),
+    "oneapi": (["CL/cl_ext.h"], []),
     "opencl": (["CL/cl_ext.h"], []),
     "rocm": (["hip/hip_runtime_api.h"], []),
     "ucx": (["ucp/api/ucp.h"], []),

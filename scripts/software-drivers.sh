@@ -48,7 +48,8 @@ export VK_DRIVER_FILES VK_ICD_FILENAMES=$VK_DRIVER_FILES
 # A folder with one file, since some loaders accept only a folder here.
 case ${DLX_OPENCL_DRIVER:-pocl} in
 pocl)
-  export OCL_ICD_VENDORS=$cache/opencl-vendors POCL_CACHE_DIR=$cache/pocl
+  # PoCL 3.1 has no unified shared memory.
+  export OCL_ICD_VENDORS=$cache/opencl-vendors POCL_CACHE_DIR=$cache/pocl DLX_DRIVERS_LACK=oneapi
   mkdir -p "$OCL_ICD_VENDORS" "$POCL_CACHE_DIR"
   pocl=$(find_file /etc/OpenCL/vendors/*pocl*.icd)
   # An existing link that is right is not replaced: another program may be reading it.

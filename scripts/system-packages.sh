@@ -26,6 +26,7 @@ vulkan driver | compiles stdlib.h -l:libvulkan.so.1      | libvulkan1           
 vulkan driver | is_file VK_DRIVER_FILES                  | mesa-vulkan-drivers     | lavapipe, Vulkan on the CPU
 vulkan driver | is_layer                                 | vulkan-validationlayers | Vulkan's validation layer
 opencl        | compiles CL/cl_ext.h                     | opencl-headers          | OpenCL's headers
+oneapi        | compiles CL/cl_ext.h                     | opencl-headers          | OpenCL's headers
 opencl driver | compiles stdlib.h -l:libOpenCL.so.1      | ocl-icd-libopencl1      | OpenCL's loader
 opencl driver | is_file OCL_ICD_VENDORS /pocl.icd        | pocl-opencl-icd         | PoCL, OpenCL on the CPU
 gl            | compiles EGL/egl.h                       | libegl-dev              | EGL's headers

@@ -25,7 +25,7 @@ stage() {
 needs() {
   case $1 in
   vulkan) echo libvulkan1 ;;
-  opencl) echo ocl-icd-libopencl1 ;;
+  oneapi | opencl) echo ocl-icd-libopencl1 ;;
   gl) echo libegl1 ;;
   rocm) echo libamdhip64-5 ;;
   cuda) echo libx11-6 libxext6 ;;

@@ -10,6 +10,7 @@ import (
 	"github.com/dlx-go/dlx/backends/gl"
 	"github.com/dlx-go/dlx/backends/internal/unbuilt"
 	"github.com/dlx-go/dlx/backends/metal"
+	"github.com/dlx-go/dlx/backends/oneapi"
 	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/backends/rocm"
 	"github.com/dlx-go/dlx/backends/vulkan"
@@ -23,6 +24,7 @@ func backends() []core.Backend {
 		cuda.New(),
 		rocm.New(),
 		opencl.New(),
+		oneapi.New(),
 		vulkan.New(vulkan.Options{}),
 		gl.New(),
 		metal.New(),

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/opencl"
-	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )

@@ -28,7 +28,9 @@ func onDrivers(t *testing.T, args ...string) outcome {
 	t.Helper()
 	registry := all.New()
 	for _, b := range registry.Backends() {
-		coretest.NeedDriver(t, b.Probe(t.Context()).Reason, "a driver for "+b.Name())
+		if reason := b.Probe(t.Context()).Reason; b.Name() != "oneapi" { // one test is of it
+			coretest.NeedDriver(t, reason, "a driver for "+b.Name())
+		}
 	}
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), registry, args, strings.NewReader(""), &stdout, &stderr)

@@ -31,7 +31,7 @@ webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_
 
 vulkan  not available: libvulkan.so.1 was not found
 `
-	for _, name := range []string{"cuda", "rocm", "opencl", "gl", "metal"} {
+	for _, name := range []string{"cuda", "rocm", "opencl", "oneapi", "gl", "metal"} {
 		want += fmt.Sprintf("%-7s not available: %s\n", name, buildtag.Missing(name))
 	}
 	if got := planned(t).stdout; got != want {

@@ -250,7 +250,7 @@ func (m *machine) manifests(add func(name, remedy, problem string, args ...any))
 			}
 		}
 	}
-	if m.built("opencl") {
+	if m.built("opencl", "oneapi") {
 		for _, file := range m.glob("/etc/OpenCL/vendors/*.icd") {
 			report(file, strings.TrimSpace(m.read(file)))
 		}
@@ -267,13 +267,13 @@ func (m *machine) access(add func(name, remedy, problem string, args ...any)) {
 		add("kfd_missing", remedy, "the host has AMD's driver, and there is no /dev/kfd")
 	}
 	var files []string
-	if m.built("vulkan", "gl", "opencl", "rocm") {
+	if m.built("vulkan", "gl", "opencl", "oneapi", "rocm") {
 		files = m.glob("/dev/dri/renderD*")
 	}
 	if m.built("rocm") {
 		files = append(files, m.glob("/dev/kfd")...)
 	}
-	if m.built("cuda", "vulkan", "gl", "opencl") {
+	if m.built("cuda", "vulkan", "gl", "opencl", "oneapi") {
 		files = append(files, m.glob("/dev/nvidiactl")...)
 	}
 	for _, file := range files {

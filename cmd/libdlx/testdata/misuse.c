@@ -541,7 +541,7 @@ int main(int argc, char **argv) {
 	FAILS(DLX_ERR_DEVICE, dlx_device_open(registry, "cpu:5", 0, &device, &err));
 	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_device_open(registry, "hexagon:0", 0, &device, &err));
 	/* A backend that the library was built without is named with the build tag that adds it. */
-	const char *backends[] = {"cuda", "rocm", "opencl", "vulkan", "gl", "metal"};
+	const char *backends[] = {"cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal"};
 	int missing = 0;
 	for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
 		char tag[32];

@@ -1,0 +1,157 @@
+//go:build (opencl || oneapi) && linux && cgo
+
+package clcore
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/dl"
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+var _ core.Converter = (*device)(nil)
+
+// converter is the kernel for conversions. It is compiled on first use.
+type converter struct {
+	mu      sync.Mutex // held from the first argument to the launch too
+	program *program   // nil before the first use
+}
+
+// CanConvert says what the kernel converts: see [gpuconvert.Supports].
+func (d *device) CanConvert(dst, src core.DType, s core.Scaling) error {
+	if err := d.Info.Require(core.CapConvert, "CanConvert"); err != nil {
+		return err
+	}
+	return gpuconvert.Supports(string(d.API), dst, src, s)
+}
+
+// PrefersHost reports whether the device is the processor.
+func (d *device) PrefersHost() bool { return d.cpu }
+
+// ConvertOn converts by a kernel, in as many launches as needed.
+func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling) error {
+	q, p, todo, err := devicebase.BeginConversion[*queue](ctx, &d.Device, s, dst, src, scaling, d.operandOf)
+	if err != nil || !todo {
+		return err
+	}
+	for _, o := range []operand{p.Dst, p.Src} {
+		if o.wordSize() < int64(o.tensor.DType().Bits)/8 {
+			return d.errorf(core.ErrLayout, "ConvertOn", "the memory of %v is not aligned for its type: use a Clone", o.tensor)
+		}
+	}
+	w := &conversion{queue: cmp.Or(q, d.own), dst: p.Dst, src: p.Src, scaling: scaling}
+	submit := stream.Submit
+	if q == nil {
+		submit = stream.SubmitAndWait
+	}
+	err = submit(ctx, w.queue, []*core.Tensor{dst}, []*core.Tensor{src}, w.enqueue)
+	return cmp.Or(w.failed, err)
+}
+
+// conversion is a conversion whose arguments were checked.
+type conversion struct {
+	queue    *queue
+	dst, src operand
+	scaling  core.Scaling
+	failed   error // why a command could not be enqueued
+}
+
+// enqueue enqueues the launches. If one fails, its error is kept in failed: those before it may run, and need their event.
+func (w *conversion) enqueue() error {
+	if err := w.queue.lock("ConvertOn"); err != nil {
+		return err
+	}
+	defer w.queue.mu.Unlock()
+	w.failed = w.commands()
+	return nil
+}
+
+// commands enqueues the launches, after handing the memory over and before handing it back. w.queue.mu is held.
+func (w *conversion) commands() error {
+	q := w.queue
+	dstLow, dstHigh := bytesOf(w.dst.tensor)
+	srcLow, srcHigh := bytesOf(w.src.tensor)
+	if err := q.handOver(w.src, srcLow, srcHigh); err != nil {
+		return err
+	}
+	if w.dst.mem != w.src.mem || !w.dst.external {
+		if err := q.handOver(w.dst, dstLow, dstHigh); err != nil {
+			return err
+		}
+	}
+	limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: 8, Groups: 1 << 22}
+	for part := range gpuconvert.Plan(w.dst.tensor, w.src.tensor, w.scaling, limits) {
+		if err := q.device.converter.launch(q, w.dst.mem, w.src.mem, part); err != nil {
+			return err
+		}
+	}
+	if w.dst.mem != w.src.mem || !w.dst.external {
+		if err := q.handBack(w.src, srcLow, srcHigh, false); err != nil {
+			return err
+		}
+	}
+	return q.handBack(w.dst, dstLow, dstHigh, true)
+}
+
+// bytesOf returns the range of bytes in which the elements of t lie, whole bytes each, from the start of its memory.
+func bytesOf(t *core.Tensor) (low, high int64) {
+	first, last := t.Layout().Extent()
+	size := int64(t.DType().Bits) / 8
+	return t.Offset() + first*size, t.Offset() + last*size
+}
+
+// launch launches the kernel on q. q.mu is held.
+func (c *converter) launch(q *queue, dst, src driver.Mem, x gpuconvert.Dispatch) error {
+	const what = "the kernel for conversions"
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := c.compile(q.device)
+	if err != nil {
+		return err
+	}
+	constants := unsafe.Slice((*byte)(unsafe.Pointer(&x.Constants)), unsafe.Sizeof(x.Constants))
+	for _, s := range [...]driver.Status{
+		q.device.setMem(p.kernel, 0, dst), q.device.setMem(p.kernel, 1, src),
+		driver.SetArg(p.kernel, 2, uint64(x.Dst.Offset)), driver.SetArg(p.kernel, 3, uint64(x.Src.Offset)),
+		driver.SetStruct(p.kernel, 4, constants),
+	} {
+		if err := q.device.check(s, "clSetKernelArg", what); err != nil {
+			return err
+		}
+	}
+	if !p.launched { // some drivers compile now
+		p.launched = true
+		defer dl.KeepHandlers()()
+	}
+	s := driver.Launch(q.raw, p.kernel, int64(x.Groups)*gpuconvert.GroupSize, gpuconvert.GroupSize)
+	if err := q.device.check(s, "clEnqueueNDRangeKernel", "a conversion of %d elements", x.Constants.Count*x.Constants.Channels); err != nil {
+		return err
+	}
+	return q.inOrder()
+}
+
+// compile makes the kernel. c.mu is held.
+func (c *converter) compile(d *device) (p *program, err error) {
+	if c.program == nil {
+		c.program, err = compileProgram(d, gpuconvert.OpenCL(), "convert", "the kernel for conversions")
+	}
+	return c.program, err
+}
+
+// release releases the kernel.
+func (c *converter) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.program != nil {
+		c.program.release()
+		c.program = nil
+	}
+}
