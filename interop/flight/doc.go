@@ -33,9 +33,11 @@
 //
 // # Element types
 //
-// Integers of 8 to 64 bits and floating-point numbers of 16, 32 and 64 bits. Others are refused with core.ErrDType:
-// a bool is one bit in Arrow, which no program reads as a tensor, and the other types have no name there. Convert
-// them with AsType.
+// Integers of 8 to 64 bits, floating-point numbers of 16, 32 and 64 bits, and bools. A bool is one bit in Arrow, which no
+// program reads as a tensor. So bools travel as uint8, and the key "dlx.dtype" in the metadata of the schema is then
+// "bool": this package makes a tensor of bools of them, and other programs get bytes, which are 0 and 1 if the sender's are.
+// A program that puts uint8 with that key puts bools. Other types are refused with core.ErrDType, since they have no name in
+// Arrow. Convert them with AsType.
 //
 // # Tickets
 //

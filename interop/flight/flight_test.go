@@ -22,10 +22,14 @@ func TestPutAndGet(t *testing.T) {
 			s, address := serve(t, ServerOptions{Device: d, BatchBytes: 100})
 			c := connect(t, address, ClientOptions{BatchBytes: 64})
 			ctx := t.Context()
+			dtypes := []core.DType{core.TypeBool}
 			for _, typ := range types {
+				dtypes = append(dtypes, typ.dtype)
+			}
+			for _, dtype := range dtypes {
 				for _, shape := range [][]int64{{7, 2, 3}, {100}, {1}, {}, {0}, {0, 3}, {3, 0}, {2, 0, 5}, {2, 100}, {1, 1, 1, 2}} {
-					name := fmt.Sprint(typ.dtype, shape)
-					want := patterned(t, typ.dtype, shape...)
+					name := fmt.Sprint(dtype, shape)
+					want := patterned(t, dtype, shape...)
 					sent, err := c.Put(ctx, name, want)
 					if err != nil {
 						t.Fatal(name, err)
@@ -116,10 +120,10 @@ func TestRows(t *testing.T) {
 func TestRefusedTensors(t *testing.T) {
 	s, address := serve(t, ServerOptions{Device: openCPU(t), Limits: Limits{Message: 1000}})
 	c := connect(t, address, ClientOptions{Message: 1000})
-	bools := coretest.Keep(t)(core.FromSlice([]bool{true}))
-	coretest.WantError(t, s.Offer("x", bools), core.ErrDType, "offering bools")
-	_, err := c.Put(t.Context(), "x", bools)
-	coretest.WantError(t, err, core.ErrDType, "putting bools")
+	small := coretest.Keep(t)(core.Empty(t.Context(), openCPU(t), core.TypeBFloat16, []int64{1}, core.AllocOptions{}))
+	coretest.WantError(t, s.Offer("x", small), core.ErrDType, "offering bfloat16")
+	_, err := c.Put(t.Context(), "x", small)
+	coretest.WantError(t, err, core.ErrDType, "putting bfloat16")
 	wide := patterned(t, core.TypeFloat32, 1, 251)
 	coretest.WantError(t, s.Offer("x", wide), core.ErrLayout, "offering a long row")
 	_, err = c.Put(t.Context(), "x", wide)

@@ -91,6 +91,13 @@ func typed(t testing.TB, value arrow.DataType, row []int64, shape string) *arrow
 	return arrow.NewSchema([]arrow.Field{{Name: "x", Type: typ}}, m)
 }
 
+// carried returns a schema whose elements are said to be of another type.
+func carried(t testing.TB, value arrow.DataType, dtype string) *arrow.Schema {
+	t.Helper()
+	m := arrow.NewMetadata([]string{dtypeKey}, []string{dtype})
+	return arrow.NewSchema(typed(t, value, []int64{2, 3}, "").Fields(), &m)
+}
+
 // raw returns a schema whose column claims to be a tensor.
 func raw(storage arrow.DataType, name, parameters string, more ...arrow.Field) *arrow.Schema {
 	m := arrow.NewMetadata([]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{name, parameters})
@@ -115,6 +122,9 @@ func TestHostileSchemas(t *testing.T) {
 		"a dictionary":                         {raw(list(6, &arrow.DictionaryType{IndexType: i32, ValueType: i32}), name, `{"shape":[6]}`), core.ErrInvalid},
 		"text":                                 {raw(list(6, arrow.BinaryTypes.String), name, `{"shape":[2,3]}`), core.ErrDType},
 		"bools":                                {raw(list(6, arrow.FixedWidthTypes.Boolean), name, `{"shape":[2,3]}`), core.ErrDType},
+		"bools as numbers of 32 bits":          {carried(t, i32, "bool"), core.ErrDType},
+		"numbers as another type":              {carried(t, arrow.PrimitiveTypes.Uint8, "float8_e4m3"), core.ErrDType},
+		"sound, bools":                         {carried(t, arrow.PrimitiveTypes.Uint8, "bool"), nil},
 		"dates":                                {raw(list(6, arrow.FixedWidthTypes.Date32), name, `{"shape":[2,3]}`), core.ErrDType},
 		"lists in lists":                       {raw(list(2, list(3, i32)), name, `{"shape":[2,3]}`), core.ErrInvalid},
 		"another number of elements":           {raw(list(5, i32), name, `{"shape":[2,3]}`), core.ErrInvalid},
@@ -234,7 +244,11 @@ func fuzzSeeds(f *testing.F, add func(data []byte)) {
 		f.Fatal(err)
 	}
 	frames := sentFrames(f, patterned(f, core.TypeFloat32, 4, 2, 3), 1000)
-	for _, b := range [][]byte{k.header(), k.serialized(), frames[1].header} {
+	bools, err := newKind("test", core.TypeBool, []int64{4, 2, 3})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, b := range [][]byte{k.header(), k.serialized(), frames[1].header, bools.header()} {
 		add(b)
 		add(b[:len(b)/2])
 	}

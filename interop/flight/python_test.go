@@ -108,6 +108,10 @@ func TestPyArrowClient(t *testing.T) {
 	if err := s.Offer("empty", patterned(t, core.TypeFloat32, 3, 0, 2)); err != nil {
 		t.Fatal(err)
 	}
+	bools := keep(core.FromSlice([]bool{true, false, false, true, true, false}, 2, 3))
+	if err := s.Offer("bools", bools); err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	for name := range tensors {
 		names = append(names, name)
@@ -125,13 +129,14 @@ func TestPyArrowClient(t *testing.T) {
 		wantSame(t, keep(s.Tensor(name+" part")), keep(part.Slice(0, 3, 14, 1)))
 	}
 	wantSame(t, keep(s.Tensor("scalar of Python")), keep(keep(tensors["int16"].Reshape(66)).Index(0, 0)))
+	wantSame(t, keep(s.Tensor("bools of Python")), bools)
 	wantSame(t, keep(s.Tensor("permuted")), keep(tensors["int16"].Permute(0, 2, 1)))
 	for _, name := range s.Names() {
-		if slices.Contains([]string{"nulls", "list", "numbers", "bools", "too few", "too many", "turned", "no rows"}, name) {
+		if slices.Contains([]string{"nulls", "list", "numbers", "bits", "too few", "too many", "turned", "no rows"}, name) {
 			t.Errorf("%s stayed", name)
 		}
 	}
-	if s.put != 6*len(tensors)+2 {
+	if s.put != 6*len(tensors)+3 {
 		t.Errorf("%d tensors were put", s.put)
 	}
 	var bytes int64

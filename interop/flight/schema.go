@@ -18,6 +18,8 @@ import (
 const (
 	// shapeKey is the key of a tensor's shape in the metadata of a schema.
 	shapeKey = "dlx.shape"
+	// dtypeKey is the key of the element type of a tensor whose elements are carried by numbers of another type.
+	dtypeKey = "dlx.dtype"
 	// column is the name of the column that has the tensor.
 	column = "tensor"
 	// unknown is a number of rows that the sender has not told.
@@ -72,7 +74,11 @@ func rowsOf(shape []int64) (rows int64, row []int64) {
 // schema returns the schema of the column.
 func (k *kind) schema() *arrow.Schema {
 	text, _ := json.Marshal(append([]int64{}, k.shape...)) // cannot fail
-	metadata := arrow.NewMetadata([]string{shapeKey}, []string{string(text)})
+	keys, values := []string{shapeKey}, []string{string(text)}
+	if k.dtype != carrier(k.dtype) {
+		keys, values = append(keys, dtypeKey), append(values, k.dtype.String())
+	}
+	metadata := arrow.NewMetadata(keys, values)
 	return arrow.NewSchema([]arrow.Field{{Name: column, Type: k.typ}}, &metadata)
 }
 
@@ -143,8 +149,14 @@ func readSchema(call string, data []byte) (kind, error) {
 	name, _ := lookUp(f, field, 6, "ARROW:extension:name")
 	parameters, _ := lookUp(f, field, 6, "ARROW:extension:metadata")
 	text, hasShape := lookUp(f, schema, 2, shapeKey)
+	dtypeName, hasName := lookUp(f, schema, 2, dtypeKey)
 	if f.broken {
 		return kind{}, malformed(call, "schema")
+	}
+	if hasName {
+		if dtype, err = named(call, dtypeName, dtype); err != nil {
+			return kind{}, err
+		}
 	}
 	if name != (*dlxarrow.FixedShapeType)(nil).ExtensionName() {
 		return kind{}, fail(core.ErrInvalid, call, "the column has the extension type %.100q, not arrow.fixed_shape_tensor: send a FixedShapeTensorArray", name)

@@ -56,11 +56,11 @@ func (s *sender) send(ctx context.Context, t *core.Tensor, descriptor []byte, pu
 		if err != nil {
 			return r, err
 		}
-		body, err := s.fill(ctx, &k, part, n, func(filled *core.Tensor) error {
+		body, err := s.fill(ctx, &k, part, n, func(elements []byte) error {
 			if n == described {
 				return nil
 			}
-			header, err = k.describe(ctx, filled)
+			header, err = k.describe(ctx, elements, n)
 			described = n
 			return err
 		})
@@ -79,8 +79,8 @@ func (s *sender) send(ctx context.Context, t *core.Tensor, descriptor []byte, pu
 	return r, nil
 }
 
-// fill copies n rows to a buffer, and calls use with a tensor of it. The buffer is padded as the format asks for.
-func (s *sender) fill(ctx context.Context, k *kind, src *core.Tensor, n int64, use func(*core.Tensor) error) (mem.Buffer, error) {
+// fill copies n rows to a buffer, and calls use with the bytes of the elements. The buffer is padded as the format asks for.
+func (s *sender) fill(ctx context.Context, k *kind, src *core.Tensor, n int64, use func([]byte) error) (mem.Buffer, error) {
 	size := int(n * k.rowBytes())
 	p := s.pool.Get(padded(size))
 	clear((*p)[size:])
@@ -93,7 +93,7 @@ func (s *sender) fill(ctx context.Context, k *kind, src *core.Tensor, n int64, u
 	if err := core.Convert(ctx, dst, src); err != nil {
 		return nil, err
 	}
-	if err := use(dst); err != nil {
+	if err := use((*p)[:size]); err != nil {
 		return nil, err
 	}
 	return mem.NewBuffer(p, s.pool), nil
@@ -102,8 +102,13 @@ func (s *sender) fill(ctx context.Context, k *kind, src *core.Tensor, n int64, u
 // padded rounds the size of a buffer up, as arrow-go does.
 func padded(n int) int { return (n + 7) &^ 7 }
 
-// describe returns the description of a batch with the rows of t.
-func (k *kind) describe(ctx context.Context, t *core.Tensor) ([]byte, error) {
+// describe returns the description of a batch with n rows, whose elements are given.
+func (k *kind) describe(ctx context.Context, elements []byte, n int64) ([]byte, error) {
+	t, err := tensorOn(elements, carrier(k.dtype), append([]int64{n}, k.typ.Shape()...))
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
 	a, err := dlxarrow.ToFixedShape(ctx, t)
 	if err != nil {
 		return nil, err

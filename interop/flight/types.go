@@ -43,14 +43,31 @@ type number struct {
 	signed bool  // of an integer
 }
 
-// toArrow returns the type of Arrow for elements of a tensor.
+// toArrow returns the type of Arrow for elements of a tensor. Bools travel as uint8: a bool of Arrow is one bit.
 func toArrow(call string, t core.DType) (arrow.DataType, error) {
+	t = carrier(t)
 	for i := range types {
 		if types[i].dtype == t {
 			return types[i].arrow, nil
 		}
 	}
 	return nil, fail(core.ErrDType, call, "Flight has no tensors with elements of %v: convert them with AsType, for example to uint8 or float32", t)
+}
+
+// carrier returns the type of the numbers that carry elements of a type.
+func carrier(t core.DType) core.DType {
+	if t == core.TypeBool {
+		return core.TypeUint8
+	}
+	return t
+}
+
+// named returns the type that the metadata of a schema names, for elements that arrive as numbers of a type.
+func named(call, name string, number core.DType) (core.DType, error) {
+	if name != core.TypeBool.String() || number != core.TypeUint8 {
+		return core.DType{}, fail(core.ErrDType, call, "%s is %.100q, and the elements are %v: only a bool as uint8 is known", dtypeKey, name, number)
+	}
+	return core.TypeBool, nil
 }
 
 // fromNumber returns the element type for a type in a schema.
@@ -63,7 +80,7 @@ func fromNumber(call string, n number) (core.DType, arrow.DataType, error) {
 	return core.DType{}, nil, fail(core.ErrDType, call, "the elements are neither integers of 8 to 64 bits nor floating-point numbers of 16 to 64 bits: cast the column before it is sent")
 }
 
-// sizeOf returns the bytes of an element of one of the types.
+// sizeOf returns the bytes of an element of one of the types, or of a bool.
 func sizeOf(t core.DType) int64 {
 	n, _ := t.ItemSize()
 	return n

@@ -82,6 +82,12 @@ def run_client():
         same(tensors(scalar), elements("float64", -1)[:1])
         empty = client.do_get(fl.Ticket(b'{"name":"empty"}'), options).read_all()
         assert json.loads(empty.schema.metadata[b"dlx.shape"]) == [3, 0, 2] and len(empty) == 0
+        # Bools are bytes with a name in the schema.
+        flags = np.array([[1, 0, 0], [1, 1, 0]], np.uint8)
+        bools = client.do_get(fl.Ticket(b'{"name":"bools"}'), options).read_all()
+        assert bools.schema.metadata[b"dlx.dtype"] == b"bool"
+        same(tensors(bools), flags)
+        put(client, options, "bools of Python", flags, 2, {"dlx.dtype": "bool"})
         put(client, options, "no rows", elements("int16")[:0], 1)
         put(client, options, "scalar of Python", elements("int16", -1)[:1], 1, {"dlx.shape": "[]"})
         kind = pa.fixed_shape_tensor(pa.int16(), (2, 3), permutation=[1, 0])
@@ -99,7 +105,7 @@ def run_client():
         refused("nulls", pa.ExtensionArray.from_storage(some.type, pa.array([None, [0] * 6], some.type.storage_type)), pa.ArrowInvalid, "null")
         refused("list", some.storage, pa.ArrowInvalid, "extension type")
         refused("numbers", pa.array([1, 2]), pa.ArrowInvalid, "lists of fixed size")
-        refused("bools", arrow(np.ones((2, 3), np.bool_)), pa.ArrowInvalid, "neither integers")
+        refused("bits", arrow(np.ones((2, 3), np.bool_)), pa.ArrowInvalid, "neither integers")
         refused("too few", some, pa.ArrowInvalid, "ended after 11 rows", {"dlx.shape": "[12,2,3]"})
         refused("too many", some, pa.ArrowInvalid, "11 rows arrived", {"dlx.shape": "[10,2,3]"})
         refused("turned", some, pa.ArrowException, "there is a tensor")
