@@ -135,8 +135,8 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 type Stats struct {
 	Sent          int64 `json:"sent"`           // tensors
 	Received      int64 `json:"received"`       // tensors that Receive has returned
-	BytesSent     int64 `json:"bytes_sent"`     // of the elements of the tensors
-	BytesReceived int64 `json:"bytes_received"` // of the elements of the tensors
+	BytesSent     int64 `json:"bytes_sent"`     // of the elements of tensors, also those of requests that were fulfilled
+	BytesReceived int64 `json:"bytes_received"` // of the elements of tensors, also those of requests that were fulfilled
 	BytesCopied   int64 `json:"bytes_copied"`   // on the way between a device or a strided tensor and UCX
 	Dropped       int64 `json:"dropped"`        // data messages without the token of the connection, or of transfers that were given up
 	Served        int64 `json:"served"`         // requests of the peer that were fulfilled

@@ -66,7 +66,7 @@ func TestFetch(t *testing.T) {
 	for a.Stats().Served < 14 { // counted after the answer
 		time.Sleep(time.Millisecond)
 	}
-	if s := a.Stats(); s.Refused != 0 {
+	if s := a.Stats(); s.Refused != 0 || s.BytesSent != b.Stats().BytesReceived {
 		t.Errorf("stats %+v", s)
 	}
 }

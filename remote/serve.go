@@ -111,6 +111,9 @@ func (c *Conn) serve(k control, payload []byte) error {
 		}
 		c.mu.Lock()
 		c.stats.Served++
+		if in != nil {
+			c.stats.BytesReceived += in.bytes
+		}
 		c.mu.Unlock()
 	})
 	return nil
@@ -161,7 +164,14 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 	}
 	x := &sending{Conn: c, kind: kindFetched, out: newOutbound(c), bytes: q.bytes, read: &f.read}
 	x.out.id = q.id
-	return x.run(ctx, source, &r)
+	if err := x.run(ctx, source, &r); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.stats.BytesSent += q.bytes
+	c.stats.BytesCopied += r.BytesCopied
+	c.mu.Unlock()
+	return nil
 }
 
 // servePut receives elements into t.

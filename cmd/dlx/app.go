@@ -116,6 +116,7 @@ which also has the error if the command failed. The log is printed to standard e
 		newMoveCommand(a),
 		newHandoffCommand(a),
 		newLoadCommand(a),
+		newServeCommand(a),
 		newSendCommand(a),
 		newReceiveCommand(a),
 		newDoctorCommand(a),

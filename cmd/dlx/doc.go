@@ -8,6 +8,8 @@
 //	dlx convert IN OUT                            write tensors in another file format or element type
 //	dlx move FILE --via DEVICE[,DEVICE...]        move tensors along a route of devices and measure it
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
+//	dlx load ucx://ADDRESS --to DEVICE            load tensors that dlx serve offers on another machine
+//	dlx serve FILE... --listen ADDRESS            offer the tensors of files to other machines
 //	dlx send FILE --to SOCKET                     pass the tensors of a file to another process, without a copy where possible
 //	dlx receive SOCKET --to DEVICE                receive tensors of another process on a device
 //	dlx doctor [PID or SOCKET]                    find out which ways of sharing work between two processes, exit code 1 if none does
@@ -117,8 +119,10 @@
 //     the elements in the files), bytes_read, bytes_by_device (of them, read by the device itself;
 //     omitted if there are none), tensors_swapped (from the other byte order; omitted if 0), bytes_loaded, allocations, threads, buffers
 //     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
-//     path, bytes, cached, read ("map", "direct", "cufile", "buffered"), reason, tensors; refused[] of it:
+//     path, bytes, cached, read ("map", "direct", "cufile", "buffered", or "source" for a process at ucx://ADDRESS), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.
+//   - serve: address (at which it listened), device, tensors[]: tensor, dtype, shape, bytes; bytes (of all of
+//     them), connections, served and refused (requests), bytes_sent, duration_ns.
 //   - send, receive: socket, bytes_copied (by this process), file (of send); peer: pid, uid, gid;
 //     devices[] of it (that it has opened for the tensors): id, uuid, driver_uuid, pci, exports[] and
 //     imports[] (handle types of memory), semaphore_exports[], semaphore_imports[], ipc_events;

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
+	"github.com/dlx-go/dlx/remote"
 )
 
 // The exit codes. The help text of dlx lists them.
@@ -32,7 +33,7 @@ func exitCode(err error, working bool) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &mismatch), errors.As(err, new(differsError)):
+	case errors.As(err, &mismatch), errors.As(err, new(differsError)), errors.As(err, new(*remote.ChangedError)):
 		return exitMismatch
 	case errors.As(err, new(notJudgedError)):
 		return exitNotJudged

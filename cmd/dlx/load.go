@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/tensorfile"
@@ -55,6 +56,7 @@ type loadFlags struct {
 	verify   bool
 	repeat   int
 	cold     bool
+	peer     peerFlags
 }
 
 func newLoadCommand(a *app) *cobra.Command {
@@ -62,8 +64,8 @@ func newLoadCommand(a *app) *cobra.Command {
 	modes := choice[tensorfile.ReadMode]{&f.read, []tensorfile.ReadMode{tensorfile.ReadAuto, tensorfile.ReadMap, tensorfile.ReadDirect, tensorfile.ReadCUFile}}
 	sums := choice[tensorfile.Checksum]{&f.checksum, []tensorfile.Checksum{tensorfile.CRC32C, tensorfile.SHA256}}
 	cmd := &cobra.Command{
-		Use:   "load FILE --to DEVICE",
-		Short: "Load the tensors of files onto a device and measure it",
+		Use:   "load FILE|ucx://ADDRESS --to DEVICE",
+		Short: "Load the tensors of files or of another machine onto a device and measure it",
 		Long: `Load the tensors of files into the memory of a device, and report how they were read, how
 fast, and what was not possible. FILE is a .safetensors, .npy or .npz file, an index of
 several files (model.safetensors.index.json), or a folder with one of them.
@@ -90,14 +92,19 @@ The time of a run is that from opening the files until all elements can be read 
 After --cold, all bytes come from the storage, as far as the system drops them from its page
 cache: the column CACHED shows it.
 
+ucx://HOST:PORT takes the tensors that dlx serve offers there, --threads of them at a time. Of a
+slice along the first axis, only the part is sent. --verify compares with the checksums that the
+other side computes, which come encrypted. ` + peerHelp + `
+
 ` + sizeHelp,
 		Example: `  dlx load testdata/digits.safetensors --to cpu --verify
   dlx load model.safetensors --to vulkan:0 --only "model.layers.0.*" --checksum
   dlx load model.safetensors.index.json --to cuda:0 --slice "*.weight=0:0/2" --dtype bfloat16
-  dlx load model.safetensors --to cpu --read direct --cold --repeat 5 --json`,
+  dlx load model.safetensors --to cpu --read direct --cold --repeat 5 --json
+  dlx load ucx://10.0.0.7:7470 --to vulkan:0 --only "*.weight" --token-file token --verify`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFile,
-		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
+		PreRunE:           func(cmd *cobra.Command, args []string) error { return f.check(cmd.Flags(), args[0]) },
 		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
 			r, err := a.load(cmd.Context(), args[0], f)
 			if len(r.Runs) == 0 {
@@ -121,6 +128,7 @@ cache: the column CACHED shows it.
 	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file, exit code 3 if they differ")
 	flags.IntVar(&f.repeat, "repeat", 1, "load everything `N` times, and report the shortest, median and longest time")
 	flags.BoolVar(&f.cold, "cold", false, "before each run, drop the files from the page cache")
+	f.peer.add(cmd)
 	cobra.CheckErr(cmd.MarkFlagRequired("to"))
 	completeFlag(cmd, "to", a.completeDevices)
 	completeFlag(cmd, "read", modes.complete)
@@ -129,8 +137,21 @@ cache: the column CACHED shows it.
 	return cmd
 }
 
-// check returns an error if the flags are wrong.
-func (f *loadFlags) check() error {
+// check returns an error if the flags are wrong, or have no effect for the argument.
+func (f *loadFlags) check(flags *pflag.FlagSet, arg string) error {
+	if isPeer(arg) {
+		if _, err := peerAddress(arg); err != nil {
+			return err
+		}
+		if err := noEffect(flags, "for tensors of another machine", "read", "budget", "void-as", "writable", "cold"); err != nil {
+			return err
+		}
+		if err := f.peer.check(); err != nil {
+			return err
+		}
+	} else if err := noEffect(flags, "for files: it is for ucx://HOST:PORT", f.peer.names()...); err != nil {
+		return err
+	}
 	switch {
 	case len(f.to) > 1: // cobra requires one
 		return fmt.Errorf("invalid argument %q for --to: must be one device", f.to.String())

@@ -41,6 +41,19 @@ func (a *app) load(ctx context.Context, path string, f loadFlags) (r loadResult,
 		}
 	}()
 	r.File = resultName(path)
+	load := func(o tensorfile.LoadOptions) (*tensorfile.Loaded, error) {
+		l, err := tensorfile.Load(ctx, path, device, o)
+		return l, plainError(err, path)
+	}
+	if isPeer(path) {
+		s, conn, err := a.dialSource(ctx, path, &f.peer)
+		if err != nil {
+			return r, err
+		}
+		defer conn.Close()
+		s.Verify = f.verify
+		load = func(o tensorfile.LoadOptions) (*tensorfile.Loaded, error) { return tensorfile.LoadFrom(ctx, s, device, o) }
+	}
 	progress, done := a.loadProgress()
 	defer done()
 	for range f.repeat {
@@ -53,7 +66,7 @@ func (a *app) load(ctx context.Context, path string, f loadFlags) (r loadResult,
 				return r, err
 			}
 		}
-		if err := a.loadOnce(ctx, &r, path, device, f, f.options(progress)); err != nil {
+		if err := a.loadOnce(ctx, &r, path, device, f, f.options(progress), load); err != nil {
 			return r, err
 		}
 	}
@@ -61,10 +74,12 @@ func (a *app) load(ctx context.Context, path string, f loadFlags) (r loadResult,
 }
 
 // loadOnce loads the tensors once, and adds the run to the result.
-func (a *app) loadOnce(ctx context.Context, r *loadResult, path string, device core.Device, f loadFlags, options tensorfile.LoadOptions) error {
-	l, err := tensorfile.Load(ctx, path, device, options)
+func (a *app) loadOnce(ctx context.Context, r *loadResult, path string, device core.Device, f loadFlags, options tensorfile.LoadOptions,
+	load func(tensorfile.LoadOptions) (*tensorfile.Loaded, error),
+) error {
+	l, err := load(options)
 	if err != nil {
-		return plainError(err, path)
+		return err
 	}
 	defer func() { _ = l.Close() }()
 	r.Report, r.Checksums = l.Report, nil
@@ -86,6 +101,11 @@ func (a *app) loadOnce(ctx context.Context, r *loadResult, path string, device c
 		return nothingRead(path, len(refused), leftOut{resultName(refused[0].What), refused[0].Reason})
 	}
 	if !f.verify {
+		return nil
+	}
+	if isPeer(path) { // the source has compared them
+		same := true
+		r.Verified = &same
 		return nil
 	}
 	host, err := a.registry.Open(ctx, core.CPU)

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/remote"
+)
+
+// peerScheme begins the address of a process that dlx serve is, as in "ucx://10.0.0.7:7470".
+const peerScheme = "ucx://"
+
+// isPeer reports whether an argument names another process and not a file.
+func isPeer(arg string) bool { return strings.HasPrefix(arg, peerScheme) }
+
+// peerAddress returns the TCP address in an argument for which isPeer is true.
+func peerAddress(arg string) (string, error) {
+	address := strings.TrimPrefix(arg, peerScheme)
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return "", fmt.Errorf("invalid argument %q: must be ucx://HOST:PORT, with the address at which dlx serve listens", arg)
+	}
+	return address, nil
+}
+
+// peerFlags are the flags by which two processes authenticate each other.
+type peerFlags struct {
+	token, cert, key, ca string
+	insecure             bool
+}
+
+// names are the flags that add adds.
+func (f *peerFlags) names() []string {
+	return []string{"token-file", "cert", "key", "ca", "insecure"}
+}
+
+func (f *peerFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Var((*filled)(&f.token), "token-file", "a `file` with the secret that both sides know, of at least 16 bytes")
+	flags.Var((*filled)(&f.cert), "cert", "a PEM `file` with the certificate of this side")
+	flags.Var((*filled)(&f.key), "key", "a PEM `file` with the key of the certificate")
+	flags.Var((*filled)(&f.ca), "ca", "a PEM `file` with the authorities that the certificate of the other side comes from")
+	flags.BoolVar(&f.insecure, "insecure", false, "neither encrypt nor authenticate; on the loopback interface only")
+}
+
+// peerHelp describes the flags of peerFlags.
+const peerHelp = `Both sides prove who they are: by a secret (--token-file), such as one that
+"head -c 32 /dev/urandom | base64 > token" has made, by certificates (--cert, --key and --ca), or by
+both. The connection over which they agree is encrypted. The elements of tensors are not: use a
+network that you trust. --insecure needs no secret, and works between processes of one machine.`
+
+// check returns an error if the flags are wrong.
+func (f *peerFlags) check() error {
+	certs := 0
+	for _, name := range []string{f.cert, f.key, f.ca} {
+		if name != "" {
+			certs++
+		}
+	}
+	switch {
+	case certs != 0 && certs != 3:
+		return errors.New("--cert, --key and --ca belong together: give all three or none")
+	case f.insecure && (certs > 0 || f.token != ""):
+		return errors.New("--insecure excludes --token-file and --cert: choose one")
+	case !f.insecure && certs == 0 && f.token == "":
+		return errors.New("nothing says how the two sides authenticate each other: give --token-file, or --cert, --key and --ca, or on one machine --insecure")
+	}
+	return nil
+}
+
+// options reads the files.
+func (f *peerFlags) options(a *app) (o remote.Options, err error) {
+	o.Insecure = f.insecure
+	if f.token != "" {
+		if o.Token, err = a.readToken(f.token); err != nil {
+			return o, err
+		}
+	}
+	if f.cert == "" {
+		return o, nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return o, core.Errorf(core.ErrInvalid, "dlx", "certificate", "--cert %s and --key %s: %v", f.cert, f.key, err)
+	}
+	pem, err := os.ReadFile(f.ca)
+	if err != nil {
+		return o, err
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return o, core.Errorf(core.ErrInvalid, "dlx", "certificate", "--ca %s has no certificate in PEM form", f.ca)
+	}
+	o.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: authorities, ClientCAs: authorities, MinVersion: tls.VersionTLS13}
+	return o, nil
+}
+
+// dialSource connects to dlx serve, and returns a source of its tensors. The caller closes the connection.
+func (a *app) dialSource(ctx context.Context, arg string, f *peerFlags) (*remote.Source, *remote.Conn, error) {
+	address, err := peerAddress(arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	options, err := f.options(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := remote.Dial(ctx, address, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.List(ctx)
+	if err == nil && len(list) == 0 {
+		err = core.Errorf(core.ErrInvalid, "dlx", "load", "the process at %s offers no tensors by name", arg)
+	}
+	var s *remote.Source
+	if err == nil {
+		s, err = remote.NewSource(c, list)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, nil, err
+	}
+	return s, c, nil
+}
+
+// readToken reads a secret, without a newline at its end. It warns if other users can read the file.
+func (a *app) readToken(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o044 != 0 {
+		a.log.Warn().Str("file", path).Msg("other users can read the secret: change that by chmod 600")
+	}
+	const most = 1024 // of remote.Options.Token
+	token, err := io.ReadAll(io.LimitReader(file, most+3))
+	if err != nil {
+		return nil, err
+	}
+	token = bytes.TrimSuffix(bytes.TrimSuffix(token, []byte("\n")), []byte("\r"))
+	if len(token) < 16 || len(token) > most {
+		return nil, core.Errorf(core.ErrInvalid, "dlx", "token", "%s has %d bytes or more: a secret has 16 to %d", path, len(token), most)
+	}
+	return token, nil
+}

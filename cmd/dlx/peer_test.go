@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/remote"
+)
+
+// Wrong command lines are found before anything is opened, also where UCX is missing.
+func TestUsageErrorsOfPeers(t *testing.T) {
+	for args, want := range map[string]string{
+		"load ucx://h:1 --to cpu":                                   "nothing says how",
+		"load ucx://h:1 --to cpu --cert c --ca a":                   "belong together",
+		"load ucx://h:1 --to cpu --insecure --token-file t":         "excludes",
+		"load ucx://h:1 --to cpu --insecure --read map":             "--read has no effect for tensors of another machine",
+		"load ucx://h:1 --to cpu --insecure --cold":                 "--cold has no effect",
+		"load ucx://h --to cpu --insecure":                          "ucx://HOST:PORT",
+		"load ucx://:1 --to cpu --insecure":                         "ucx://HOST:PORT",
+		"load " + tensors + " --to cpu --insecure":                  "--insecure has no effect for files",
+		"serve " + tensors + " --insecure":                          `"listen" not set`,
+		"serve " + tensors + " --listen h:1":                        "nothing says how",
+		"serve " + tensors + " --listen h:1 --insecure --only [":    "syntax error in pattern",
+		"serve " + tensors + " --listen h:1 --insecure --device c,": "--device",
+		"serve --listen h:1 --insecure":                             "requires at least 1 arg",
+	} {
+		if o := dlx(t, strings.Fields(args)...); o.code != exitUsage || !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
+		}
+	}
+}
+
+// Where UCX is missing, the error says what the program needs.
+func TestWithoutUCX(t *testing.T) {
+	if err := remote.Available(); err == nil || !errors.Is(err, core.ErrNotSupported) {
+		t.Skip("this program can use UCX")
+	}
+	for _, args := range []string{"load ucx://127.0.0.1:1 --to cpu --insecure", "serve " + tensors + " --listen 127.0.0.1:0 --insecure"} {
+		if o := dlx(t, strings.Fields(args)...); o.code != exitFailed || !strings.Contains(o.stderr, remote.Available().Error()) && !strings.Contains(o.stderr, "ucx") {
+			t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/remote"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// servedTensor is a tensor that dlx serve has offered.
+type servedTensor struct {
+	Tensor string     `json:"tensor"`
+	DType  core.DType `json:"dtype"`
+	Shape  []int64    `json:"shape"`
+	Bytes  int64      `json:"bytes"`
+}
+
+// serveResult is the result of `dlx serve`.
+type serveResult struct {
+	Address     string         `json:"address"`
+	Device      core.DeviceID  `json:"device"`
+	Tensors     []servedTensor `json:"tensors"`
+	Bytes       int64          `json:"bytes"` // of all tensors
+	Connections int            `json:"connections"`
+	Served      int64          `json:"served"`  // requests
+	Refused     int64          `json:"refused"` // requests
+	Sent        int64          `json:"bytes_sent"`
+	Duration    time.Duration  `json:"duration_ns"`
+}
+
+func (r serveResult) writeText(w io.Writer) {
+	row(w, "TENSOR", "BYTES")
+	for _, t := range r.Tensors {
+		row(w, fmt.Sprintf("%s %v%v", shownName(t.Tensor), t.DType, t.Shape), formatBytes(t.Bytes))
+	}
+	fmt.Fprintf(w, "\naddress: %s, device: %v, tensors: %d, bytes: %s\nconnections: %d, requests: %d, refused: %d, sent: %s, time: %s\n",
+		r.Address, r.Device, len(r.Tensors), formatBytes(r.Bytes), r.Connections, r.Served, r.Refused, formatBytes(r.Sent), formatDuration(r.Duration))
+}
+
+// serveFlags are the flags of `dlx serve`.
+type serveFlags struct {
+	listen string
+	device devices
+	only   []string
+	peer   peerFlags
+}
+
+func newServeCommand(a *app) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve FILE... --listen ADDRESS",
+		Short: "Offer the tensors of files to other machines",
+		Long: `Offer the tensors of files to processes on other machines, which take them by dlx load
+ucx://ADDRESS or by package remote, until the command is interrupted. FILE may also be an index of
+several files or a folder, as for dlx inspect.
+
+Files are mapped: their bytes are read when somebody asks for them. They must not be truncated
+meanwhile. With --device, the tensors are first loaded onto that device.
+
+` + peerHelp + `
+
+The fastest transport that both machines have carries the elements, such as InfiniBand, shared
+memory or TCP. This program needs UCX for that, and the build tag ucx.`,
+		Example: `  dlx serve model.safetensors --listen 10.0.0.7:7470 --token-file token      # on one machine
+  dlx load ucx://10.0.0.7:7470 --to vulkan:0 --token-file token --verify     # on another one
+  dlx serve testdata/digits.npz --listen 127.0.0.1:7470 --insecure --only images`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeFiles,
+		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
+		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
+			r, err := a.serve(cmd.Context(), args, f)
+			if r == nil {
+				return nil, err
+			}
+			return *r, err
+		}),
+	}
+	flags := cmd.Flags()
+	flags.Var((*filled)(&f.listen), "listen", "the TCP `address` at which to listen, such as 10.0.0.7:7470")
+	flags.Var(&f.device, "device", "the device from which the tensors are offered (default cpu)")
+	flags.StringArrayVar(&f.only, "only", nil, "offer only tensors whose name matches this `glob`; may be repeated")
+	f.peer.add(cmd)
+	cobra.CheckErr(cmd.MarkFlagRequired("listen"))
+	completeFlag(cmd, "device", a.completeDevices)
+	completeFlag(cmd, "only", completeTensors)
+	return cmd
+}
+
+// check returns an error if the flags are wrong.
+func (f *serveFlags) check() error {
+	if len(f.device) == 0 {
+		f.device = devices{core.CPU}
+	}
+	if len(f.device) > 1 {
+		return fmt.Errorf("invalid argument %q for --device: must be one device", f.device.String())
+	}
+	for _, glob := range f.only {
+		if _, err := matchName(glob, ""); err != nil {
+			return fmt.Errorf("invalid argument %q for --only: %w", glob, err)
+		}
+	}
+	return f.peer.check()
+}
+
+// serve offers the tensors of files until ctx ends. The result is nil if nothing was offered.
+func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serveResult, err error) {
+	if err := a.checkBuilt(f.device...); err != nil {
+		return nil, err
+	}
+	options, err := f.peer.options(a)
+	if err != nil {
+		return nil, err
+	}
+	device, err := a.registry.Open(ctx, f.device[0])
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = firstError(err, device.Close()) }()
+	l, err := remote.Listen(f.listen, options)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	s := &serving{app: a, listener: l, device: device, only: f.only, r: serveResult{Address: l.Addr().String(), Device: device.ID(), Tensors: []servedTensor{}}}
+	for _, file := range files {
+		if err := s.offer(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.r.Tensors) == 0 {
+		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "no tensor matches %q; dlx inspect lists the tensors of a file", f.only)
+	}
+	start := time.Now()
+	a.log.Info().Str("address", s.r.Address).Int("tensors", len(s.r.Tensors)).Str("bytes", formatBytes(s.r.Bytes)).Msg("serving until interrupted")
+	err = s.accept(ctx)
+	s.r.Duration = time.Since(start)
+	return &s.r, err
+}
+
+// serving is one call of serve.
+type serving struct {
+	*app
+	listener *remote.Listener
+	device   core.Device
+	only     []string
+
+	mu sync.Mutex
+	r  serveResult
+}
+
+// offer offers the tensors of a file. The offers end with the listener.
+func (s *serving) offer(ctx context.Context, file string) error {
+	in, err := s.open(ctx, file, tensorfile.OpenOptions{})
+	if err != nil {
+		return err
+	}
+	defer in.Close() // tensors on the mapped memory keep it
+	chosen, _, err := s.chooseTensors(file, in.File, nil)
+	if err != nil {
+		return err
+	}
+	for _, info := range chosen {
+		if len(s.only) > 0 && !slices.ContainsFunc(s.only, func(glob string) bool { ok, _ := matchName(glob, info.Name); return ok }) {
+			continue
+		}
+		t, err := in.Tensor(info.Name)
+		if err == nil && s.device.ID() != core.CPU {
+			mapped := t
+			t, _, err = exchange.To(ctx, mapped, s.device, exchange.Options{Copy: exchange.Always})
+			_ = mapped.Close()
+		}
+		if err == nil {
+			err = s.offerTensor(info.Name, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matchName reports whether the name of a tensor matches a glob. As in package tensorfile, "*" matches "/", too.
+func matchName(glob, name string) (bool, error) {
+	plain := strings.NewReplacer("/", "\x00")
+	return path.Match(plain.Replace(glob), plain.Replace(name))
+}
+
+// offerTensor offers a tensor, which it closes.
+func (s *serving) offerTensor(name string, t *core.Tensor) error {
+	defer t.Close()
+	if _, err := s.listener.Offer(t, remote.OfferOptions{Name: name}); err != nil {
+		return err
+	}
+	s.r.Tensors = append(s.r.Tensors, servedTensor{resultName(name), t.DType(), t.Shape(), t.NumBytes()})
+	s.r.Bytes += t.NumBytes()
+	return nil
+}
+
+// accept takes connections until ctx ends, and then closes them.
+func (s *serving) accept(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		c, err := s.listener.Accept(ctx)
+		if ctx.Err() != nil { // the usual end
+			if c != nil {
+				_ = c.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.r.Connections++
+		s.mu.Unlock()
+		s.log.Info().Stringer("peer", c.Peer()).Msg("connected")
+		work.Go(func() { s.follow(ctx, c) })
+	}
+}
+
+// follow waits for the end of a connection, and counts what it has done.
+func (s *serving) follow(ctx context.Context, c *remote.Conn) {
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+	}
+	why := c.Err()
+	_ = c.Close()
+	x := c.Stats()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.r.Served, s.r.Refused, s.r.Sent = s.r.Served+x.Served, s.r.Refused+x.Refused, s.r.Sent+x.BytesSent
+	event := s.log.Info()
+	if why != nil && !errors.Is(why, io.EOF) {
+		event = s.log.Warn().Err(validError{why})
+	}
+	event.Stringer("peer", c.Peer()).Str("requests", strconv.FormatInt(x.Served, 10)).Str("sent", formatBytes(x.BytesSent)).Msg("disconnected")
+}

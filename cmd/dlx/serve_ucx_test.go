@@ -1,0 +1,207 @@
+//go:build ucx && linux && cgo
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// served is a dlx serve that runs.
+type served struct {
+	url  string
+	stop func() outcome // interrupts it, and returns what it has left
+}
+
+// startServe runs dlx serve on the loopback interface.
+func startServe(t *testing.T, args ...string) served {
+	t.Helper()
+	registry := new(core.Registry)
+	for _, b := range []core.Backend{cpu.New(), coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})} {
+		if err := registry.Register(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	r, stderr := io.Pipe()
+	var stdout, all bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		code := run(ctx, registry, append([]string{"serve", "--listen", "127.0.0.1:0", "--json"}, args...), strings.NewReader(""), &stdout, stderr)
+		_ = stderr.Close()
+		ended <- code
+	}()
+	address, read := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(r)
+		for lines.Scan() {
+			all.WriteString(lines.Text() + "\n")
+			if m := regexp.MustCompile(`serving.* address=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+				address <- m[1]
+			}
+		}
+		close(address)
+	}()
+	stop := func() outcome {
+		interrupt()
+		code := <-ended
+		<-read
+		return outcome{code, stdout.String(), all.String()}
+	}
+	t.Cleanup(interrupt)
+	at, ok := <-address
+	if !ok {
+		t.Fatalf("dlx serve: %+v", stop())
+	}
+	return served{peerScheme + at, stop}
+}
+
+// secret writes a file with a secret.
+func secret(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What dlx serve offers, dlx load takes, verified: all, some, and parts, from and onto the host and a device.
+func TestServeAndLoad(t *testing.T) {
+	token := secret(t, "0123456789abcdef\n")
+	for _, from := range []string{"cpu", "ext_dev:0"} {
+		s := startServe(t, tensors, digits, "--only", "digits", "--only", "*first*", "--device", from, "--token-file", token)
+		bytes, n := int64(0), 0
+		for args, want := range map[string]int{
+			"--to cpu": 4, "--to ext_dev:1": 4, "--to ext_dev:1 --only first*": 3, "--to cpu --only digits --slice 0:1/3 --checksum --repeat 2": 1,
+			"--to cpu --dtype float32 --threads 1": 4,
+		} {
+			o := dlx(t, append(strings.Fields("load "+s.url+" --verify --json "+args), "--token-file", token)...)
+			if o.code != exitOK {
+				t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
+				continue
+			}
+			n++
+			r := decode[loadResult](t, o, "load")
+			if f := r.Report.Files[0]; r.Report.Tensors != want || !*r.Verified || r.File != s.url || f.Path != s.url || f.Read != "source" || !strings.HasPrefix(f.Reason, "by ") || f.Cached != -1 {
+				t.Errorf("%s: %+v", args, r)
+			}
+			bytes += r.Report.Read * int64(len(r.Runs))
+		}
+		for args, want := range map[string]string{
+			"--only nothing --token-file " + token: "no tensor matches",
+			"--insecure":                           "closed",
+			"--token-file " + secret(t, "another secret of 32 bytes......"): "another token",
+			"--token-file " + secret(t, "short"):                            "has 5 bytes",
+			"--token-file nosuch":                                           "nosuch",
+		} {
+			o := dlx(t, strings.Fields("load "+s.url+" --to cpu "+args)...)
+			if o.code != exitFailed || !strings.Contains(o.stderr, want) {
+				t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
+			}
+		}
+		n++ // the one for which no tensor matches connects
+		o := s.stop()
+		r := decode[serveResult](t, o, "serve")
+		if o.code != exitOK || len(r.Tensors) != 4 || r.Connections != n || r.Sent != bytes || r.Refused != 0 || r.Served == 0 || r.Device.String() != from || r.Bytes == 0 {
+			t.Errorf("exit code %d, result %+v: %d bytes by %d connections were loaded\n%s", o.code, r, bytes, n, o.stderr)
+		}
+	}
+}
+
+// The text names the tensors and the counts.
+func TestServePrintsWhatItHasServed(t *testing.T) {
+	s := startServe(t, tensors, "--only", "total", "--insecure", "--json=false")
+	if o := dlx(t, "load", s.url, "--to", "cpu", "--insecure"); o.code != exitOK || !strings.Contains(o.stdout, "\n"+s.url+"  8 B    1        -       source  by ") {
+		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	o := s.stop()
+	text := regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(o.stdout, "ADDRESS")
+	want := "TENSOR            BYTES\ntotal float64[]   8 B\n\naddress: ADDRESS, device: cpu, tensors: 1, bytes: 8 B\nconnections: 1, requests: 1, refused: 0, sent: 8 B, time: "
+	if squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }; o.code != exitOK || !strings.HasPrefix(squeeze(text), squeeze(want)) {
+		t.Errorf("exit code %d:\n%swant\n%s", o.code, text, want)
+	}
+}
+
+// Certificates of an authority that both sides know are enough, and others are refused.
+func TestServeWithCertificates(t *testing.T) {
+	us, others := certificates(t), certificates(t)
+	s := startServe(t, append([]string{tensors, "--only", "total"}, us...)...)
+	if o := dlx(t, append([]string{"load", s.url, "--to", "cpu", "--verify"}, us...)...); o.code != exitOK {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+	if o := dlx(t, append([]string{"load", s.url, "--to", "cpu"}, others...)...); o.code != exitFailed {
+		t.Errorf("with another authority: exit code %d: %s", o.code, o.stderr)
+	}
+	if o := s.stop(); o.code != exitOK || decode[serveResult](t, o, "serve").Connections != 1 {
+		t.Errorf("exit code %d: %s", o.code, o.stdout)
+	}
+}
+
+// certificates writes a certificate for 127.0.0.1 that is its own authority, and returns the flags for it.
+func certificates(t *testing.T) []string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, x, x, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secretKey, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cert, private := filepath.Join(folder, "cert"), filepath.Join(folder, "key")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, private: {Type: "EC PRIVATE KEY", Bytes: secretKey}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []string{"--cert", cert, "--key", private, "--ca", cert}
+}
+
+// A name that two files have is refused before anything is served, and so is a file without a match.
+func TestServeRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		tensors + " " + tensors:         "already exists",
+		tensors + " --only nothing":     "no tensor matches",
+		tensors + " --device vulkan:0":  whyDriverless,
+		"nosuch.npy":                    "nosuch.npy",
+		tensors + " --listen 10.0.0.0:": "cannot assign requested address",
+	} {
+		o := dlx(t, append(strings.Fields("serve --listen 127.0.0.1:0 --insecure"), strings.Fields(args)...)...)
+		if o.code != exitFailed || !strings.Contains(o.stderr, want) || o.stdout != "" {
+			t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
+		}
+	}
+}
