@@ -106,7 +106,9 @@ func (c *Conn) serve(k control, payload []byte) error {
 			c.leave(in)
 		}
 		if err != nil {
-			_ = c.refuse(&q, err) // unless the connection has ended
+			if c.Err() == nil { // else the peer may have got all, and has closed the connection before this side knew
+				_ = c.refuse(&q, err)
+			}
 			return
 		}
 		c.mu.Lock()

@@ -121,7 +121,9 @@ func TestLoadFromFails(t *testing.T) {
 	d := openHost(t)
 	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	lost := errors.New("the cable was cut")
-	whole := func(string, *core.Tensor) (*core.Tensor, error) { return must[*core.Tensor](t)(f.Tensor("large")).Share() }
+	whole := func(string, *core.Tensor) (*core.Tensor, error) {
+		return must[*core.Tensor](t)(f.Tensor("large")).Share()
+	}
 	for name, c := range map[string]struct {
 		s    fileSource
 		o    tensorfile.LoadOptions

@@ -52,7 +52,9 @@ func (a *app) load(ctx context.Context, path string, f loadFlags) (r loadResult,
 		}
 		defer conn.Close()
 		s.Verify = f.verify
-		load = func(o tensorfile.LoadOptions) (*tensorfile.Loaded, error) { return tensorfile.LoadFrom(ctx, s, device, o) }
+		load = func(o tensorfile.LoadOptions) (*tensorfile.Loaded, error) {
+			return tensorfile.LoadFrom(ctx, s, device, o)
+		}
 	}
 	progress, done := a.loadProgress()
 	defer done()
