@@ -146,8 +146,9 @@ func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Repor
 		return c.fillHost(ctx, in, dst)
 	}
 	defer dst.Close()
-	r.Mechanism = exchange.Staged
-	r.because("UCX writes memory of the host, and the tensor goes to %v", dst.DeviceID())
+	m, reason := PathOf(dst.DeviceID())
+	r.Mechanism = m
+	r.because("%s", reason)
 	p := staging.Pipeline[stage, part, none]{Steps: &coming{conn: c, in: in, device: dst, size: min(in.bytes, pieceBytes)}, Late: true}
 	defer p.Close(func(s *stage) { s.release(c) })
 	for i := range pieces(in.bytes) {

@@ -202,8 +202,9 @@ func (x *sending) abandon(err error, i int64) {
 // staged sends memory of a device. It owns source.
 func (x *sending) staged(ctx context.Context, source *core.Tensor, r *Report) error {
 	defer source.Close()
-	r.Mechanism = exchange.Staged
-	r.because("UCX reads memory of the host, and the tensor lies on %v", source.DeviceID())
+	m, reason := PathOf(source.DeviceID())
+	r.Mechanism = m
+	r.because("%s", reason)
 	l := &leaving{conn: x.Conn, device: source, size: min(x.bytes, pieceBytes)}
 	l.send = func(p part, s *stage) error {
 		o := &outbound{conn: x.Conn, id: x.out.id, results: s.results}

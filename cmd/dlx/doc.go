@@ -95,6 +95,9 @@
 //     (the file has the other byte order), and reason for a member of an archive that is not a
 //     tensor. For an index or a folder, bytes are those of all its files, and each tensor has
 //     its file. For several files: files[], each with these fields, or with file and error.
+//   - plan to another machine: from, peer, to (a device of it), bytes, transports[] (that UCX has chosen; omitted, with the
+//     reason, if the peer does not answer); steps[]: where ("here", "network", "there"), mechanism ("direct" or "staged";
+//     omitted for the network), what, reason (why it is staged; omitted if it is not), bytes_copied.
 //   - convert: file, out (empty if nothing could be read), format (of out); tensors[]: name,
 //     from_dtype, dtype, shape, order, bytes; left_out[] (members of an archive that are not
 //     tensors; omitted if there are none): member, reason.

@@ -63,6 +63,10 @@ type planFlags struct {
 	memory   memoryKind
 	policy   move.Policy
 	html     string
+
+	peerTo     string        // ucx://HOST:PORT
+	peerDevice core.DeviceID // of it
+	peer       peerFlags
 }
 
 func newPlanCommand(a *app) *cobra.Command {
@@ -95,13 +99,26 @@ If --from and --to name devices and there is no way between them, or if a tensor
 given --bytes cannot be allocated, the plan says why and the command fails
 with exit code 1.
 
+--to ucx://HOST:PORT/DEVICE shows the steps of a move to a device of another machine, and which
+transport UCX has chosen if dlx serve or another process that uses package remote answers there.
+It needs --token-file or other flags of dlx load. Nothing is moved.
+
 ` + sizeHelp,
 		Example: `  dlx plan
   dlx plan --from vulkan:0 --to opencl:0
   dlx plan --from cuda:0 --to cpu --bytes 2GiB
-  dlx plan --from cpu --copy always --json`,
-		Args: cobra.NoArgs,
+  dlx plan --from cpu --copy always --json
+  dlx plan --from vulkan:0 --to ucx://10.0.0.7:7470/cuda:0 --token-file token`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.checkPeer(cmd.Flags()) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
+			if f.peerTo != "" {
+				r, err := a.planPeer(cmd.Context(), f)
+				if err != nil {
+					return nil, err
+				}
+				return r, nil
+			}
 			if err := a.checkFile("html", f.html); err != nil {
 				return nil, err
 			}
@@ -119,11 +136,12 @@ with exit code 1.
 	}
 	flags := cmd.Flags()
 	flags.Var(&f.from, "from", "the device that has the tensor; all devices by default")
-	flags.Var(&f.to, "to", "the device that needs the tensor; all devices by default")
+	flags.Var(places{&f.to, &f.peerTo, &f.peerDevice}, "to", "the device that needs the tensor; all devices by default")
 	flags.Var(&f.bytes, "bytes", "the size of the tensor")
 	flags.Var(memories, "memory", "the kind of memory of the tensor")
 	flags.Var(policies, "copy", "when the move copies")
 	addHTML(cmd, &f.html, "plan")
+	f.peer.add(cmd)
 	completeFlag(cmd, "from", a.completeDevices)
 	completeFlag(cmd, "to", a.completeDevices)
 	completeFlag(cmd, "memory", memories.complete)

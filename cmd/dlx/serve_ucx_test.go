@@ -206,3 +206,29 @@ func TestServeRefuses(t *testing.T) {
 		}
 	}
 }
+
+// The plan has the steps of both sides, with the reasons, and the transports if the peer answers.
+func TestPlanToAnotherMachine(t *testing.T) {
+	s := startServe(t, tensors, "--insecure")
+	o := dlx(t, "plan", "--from", "ext_dev:1", "--to", s.url+"/cpu", "--bytes", "10MB", "--insecure", "--json")
+	r := decode[peerPlan](t, o, "plan")
+	if o.code != exitOK || len(r.Transports) == 0 || r.Reason != "" || r.Peer != s.url || len(r.Steps) != 3 {
+		t.Fatalf("exit code %d, result %+v: %s", o.code, r, o.stderr)
+	}
+	here, there := r.Steps[0], r.Steps[2]
+	if here.Mechanism != "staged" || !strings.Contains(here.Reason, "ext_dev:1") || here.Copied != 10e6 || there.Mechanism != "direct" || there.Reason != "" || there.Copied != 0 {
+		t.Errorf("steps %+v", r.Steps)
+	}
+	s.stop()
+	o = dlx(t, "plan", "--to", s.url+"/vulkan:0", "--insecure")
+	text := regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(o.stdout, "ADDRESS")
+	const want = `cpu -> ucx://ADDRESS/vulkan:0, 1.05 MB
+  here: when the last write to the tensor is done, UCX reads the memory of the tensor on cpu
+  network: UCX has not chosen a transport: not connected: remote: Dial: closed: no connection to ADDRESS: dial tcp ADDRESS: connect: connection refused: start the process that listens there
+  there: UCX writes memory of the host, while vulkan:0 copies the piece before into the tensor
+    not direct: UCX uses memory of the host, and the tensor lies on vulkan:0
+`
+	if o.code != exitOK || text != want {
+		t.Errorf("exit code %d:\n%swant\n%s", o.code, text, want)
+	}
+}

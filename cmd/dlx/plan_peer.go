@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/remote"
+)
+
+// places is a flag whose argument is a list of devices, or ucx://HOST:PORT/DEVICE for a device of another machine.
+type places struct {
+	*devices
+	peer   *string // ucx://HOST:PORT; "" if there is none
+	device *core.DeviceID
+}
+
+// Set adds devices to the list, or sets the peer.
+func (p places) Set(s string) error {
+	if !isPeer(s) {
+		return p.devices.Set(s)
+	}
+	address, device, ok := strings.Cut(strings.TrimPrefix(s, peerScheme), "/")
+	if !ok {
+		return errors.New("must be ucx://HOST:PORT/DEVICE, such as ucx://10.0.0.7:7470/vulkan:0")
+	}
+	if _, err := peerAddress(peerScheme + address); err != nil {
+		return errors.New("must be ucx://HOST:PORT/DEVICE, such as ucx://10.0.0.7:7470/vulkan:0")
+	}
+	id, err := core.ParseDevice(device)
+	if err != nil {
+		return err
+	}
+	*p.peer, *p.device = peerScheme+address, id
+	return nil
+}
+
+// peerPlan is the result of `dlx plan` to another machine.
+type peerPlan struct {
+	From       core.DeviceID `json:"from"`
+	Peer       string        `json:"peer"`
+	To         core.DeviceID `json:"to"` // of the other machine
+	Bytes      int64         `json:"bytes"`
+	Transports []string      `json:"transports,omitempty"` // that UCX has chosen
+	Reason     string        `json:"reason,omitempty"`     // why they are not known
+	Steps      []peerStep    `json:"steps"`
+}
+
+// peerStep is a step of a move to another machine.
+type peerStep struct {
+	Where     string `json:"where"`               // "here", "network" or "there"
+	Mechanism string `json:"mechanism,omitempty"` // "direct" or "staged"; not of the network
+	What      string `json:"what"`
+	Reason    string `json:"reason,omitempty"` // why it is staged
+	Copied    int64  `json:"bytes_copied"`
+}
+
+func (r peerPlan) writeText(w io.Writer) {
+	fmt.Fprintf(w, "%v -> %s/%v, %s\n", r.From, r.Peer, r.To, formatBytes(r.Bytes))
+	for _, s := range r.Steps {
+		fmt.Fprintf(w, "  %s: %s\n", s.Where, printable(s.What))
+		if s.Reason != "" {
+			fmt.Fprintf(w, "    not direct: %s\n", printable(s.Reason))
+		}
+	}
+}
+
+// checkPeer returns an error if the flags are wrong for a plan to another machine, or for one without.
+func (f *planFlags) checkPeer(flags *pflag.FlagSet) error {
+	if f.peerTo == "" {
+		return noEffect(flags, "without --to ucx://HOST:PORT/DEVICE", f.peer.names()...)
+	}
+	if len(f.to) > 0 || len(f.from) > 1 {
+		return errors.New("--to ucx://HOST:PORT/DEVICE is for one device of --from, and excludes other devices of --to")
+	}
+	if err := noEffect(flags, "with --to ucx://HOST:PORT/DEVICE", "memory", "copy", "html"); err != nil {
+		return err
+	}
+	if len(f.from) == 0 {
+		f.from = devices{core.CPU}
+	}
+	return f.peer.check()
+}
+
+// planPeer connects to the peer, if it answers, and returns the steps of a move.
+func (a *app) planPeer(ctx context.Context, f planFlags) (peerPlan, error) {
+	r := peerPlan{From: f.from[0], Peer: f.peerTo, To: f.peerDevice, Bytes: int64(f.bytes)}
+	if err := a.checkBuilt(f.from...); err != nil {
+		return r, err
+	}
+	device, err := a.registry.Open(ctx, r.From)
+	if err != nil {
+		return r, err
+	}
+	if err := device.Close(); err != nil {
+		return r, err
+	}
+	options, err := f.peer.options(a)
+	if err != nil {
+		return r, err
+	}
+	address, err := peerAddress(r.Peer)
+	if err != nil {
+		return r, err
+	}
+	c, err := remote.Dial(ctx, address, options)
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	network := "UCX has not chosen a transport"
+	if err != nil {
+		r.Reason = "not connected: " + err.Error()
+		network += ": " + r.Reason
+	} else {
+		r.Transports = c.Transports()
+		network = "UCX sends pieces of up to 4 MiB by " + strings.Join(r.Transports, " and ")
+		_ = c.Close()
+	}
+	r.Steps = []peerStep{side("here", r.From, r.Bytes), {Where: "network", What: network}, side("there", r.To, r.Bytes)}
+	return r, nil
+}
+
+// side returns the step of one of the two sides.
+func side(where string, id core.DeviceID, bytes int64) peerStep {
+	m, reason := remote.PathOf(id)
+	s := peerStep{Where: where, Mechanism: m.String(), Reason: reason}
+	read, wait := "read", "when the last write to the tensor is done, "
+	if where == "there" {
+		read, wait = "write", ""
+	}
+	switch {
+	case m == exchange.Direct:
+		s.What = fmt.Sprintf("%sUCX %ss the memory of the tensor on %v", wait, read, id)
+	case where == "there":
+		s.What = fmt.Sprintf("UCX writes memory of the host, while %v copies the piece before into the tensor", id)
+	default:
+		s.What = fmt.Sprintf("%v copies a piece into memory of the host, in the order of its work, while UCX reads the piece before", id)
+	}
+	if m != exchange.Direct {
+		s.Copied = bytes
+	}
+	return s
+}
