@@ -35,6 +35,7 @@ var statuses = map[C.ucs_status_t]struct {
 	C.UCS_ERR_CONNECTION_RESET:     {"UCS_ERR_CONNECTION_RESET", core.ErrClosed},
 	C.UCS_ERR_ENDPOINT_TIMEOUT:     {"UCS_ERR_ENDPOINT_TIMEOUT", core.ErrClosed},
 	C.UCS_ERR_SOME_CONNECTS_FAILED: {"UCS_ERR_SOME_CONNECTS_FAILED", core.ErrClosed},
+	C.UCS_ERR_SHMEM_SEGMENT:        {"UCS_ERR_SHMEM_SEGMENT", core.ErrClosed}, // it ended with the peer
 }
 
 // failed is the error of a call that returned status.

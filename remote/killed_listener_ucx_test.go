@@ -1,0 +1,194 @@
+//go:build ucx && linux && cgo
+
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// offeringVariable makes the test binary a process that listens, offers a tensor, accepts connections, and receives nothing.
+const offeringVariable = "DLX_REMOTE_OFFERING"
+
+func init() {
+	if os.Getenv(offeringVariable) != "" {
+		runChild = func(string) {
+			fmt.Fprintln(os.Stderr, childsOffer())
+			os.Exit(1)
+		}
+	}
+}
+
+const offeredBytes = 3 * pieceBytes
+
+func childsOffer() error {
+	l, err := Listen("127.0.0.1:0", Options{Insecure: true})
+	if err != nil {
+		return err
+	}
+	x, err := core.FromSlice(coretest.Pattern(offeredBytes, 0), 12, pieceBytes/4)
+	if err != nil {
+		return err
+	}
+	f, err := l.Offer(x, OfferOptions{Writable: true})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%x\n", f.Descriptor())
+	return l.Serve(context.Background())
+}
+
+// offering starts such a process, and returns the descriptor.
+func offering(t *testing.T) (*exec.Cmd, []byte) {
+	t.Helper()
+	p := exec.Command(os.Args[0])
+	p.Env = append(os.Environ(), childVariable+"=-", offeringVariable+"=1")
+	p.Stderr = os.Stderr
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
+	line, _, err := bufio.NewReader(out).ReadLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptor, err := hex.DecodeString(string(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, descriptor
+}
+
+// Processes that listen are killed while this one reads and overwrites their tensor, sends what they never receive, or
+// gathers a tensor from two of them. Errors are typed, memory is free, no element is wrong, and another connection goes on.
+func TestKilledListeners(t *testing.T) {
+	kills := 12
+	switch {
+	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
+		kills = 6
+	case os.Getenv("DLX_THOROUGH") == "1":
+		kills = 250
+	}
+	coretest.CheckNoLeaks(t)
+	d := host(t)
+	a, b := connect(t, Options{KeepAlive: time.Minute})
+	x := row(t, 50_000, 1)
+	pass(t, a, b, x, d)
+	before := coretest.Descriptors()
+	for i := range kills {
+		p, descriptor := offering(t)
+		kill := func() {
+			time.AfterFunc(time.Duration(rand.IntN(20_000))*time.Microsecond, func() { _ = p.Process.Kill() })
+		}
+		if i%3 == 2 {
+			gatherWhileOneDies(t, d, descriptor, kill)
+		} else {
+			until := readAndOverwrite
+			if i%3 == 1 {
+				until = sendToNobody
+			}
+			untilItDies(t, d, descriptor, kill, until)
+		}
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		y, _, _ := pass(t, a, b, x, d)
+		wantEqual(t, x, y)
+	}
+	coretest.WantDescriptors(t, before, "afterwards")
+}
+
+// untilItDies connects, and calls use until it fails because the process was killed.
+func untilItDies(t *testing.T, d core.Device, descriptor []byte, kill func(), use func(*testing.T, core.Device, *Conn, []byte) error) {
+	about, err := Describe(descriptor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Dial(t.Context(), about.Address, Options{Insecure: true, KeepAlive: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	kill()
+	err = use(t, d, c, descriptor)
+	var typed *ConnError
+	if !errors.As(err, &typed) || !errors.Is(err, core.ErrClosed) {
+		t.Errorf("the survivor has the error %v", err)
+	}
+}
+
+func readAndOverwrite(t *testing.T, d core.Device, c *Conn, descriptor []byte) error {
+	for seed := uint64(0); ; seed++ {
+		y, _, err := c.Fetch(t.Context(), descriptor, d)
+		if err != nil {
+			return err
+		}
+		x, err := core.FromSlice(coretest.Pattern(offeredBytes, seed), 12, pieceBytes/4)
+		if err != nil {
+			return err
+		}
+		wantEqual(t, x, y)
+		_, _ = x.Close(), y.Close()
+		if x, err = core.FromSlice(coretest.Pattern(offeredBytes, seed+1), 12, pieceBytes/4); err != nil {
+			return err
+		}
+		_, err = c.Put(t.Context(), descriptor, x)
+		idle := c.Close
+		if err == nil {
+			idle = func() error { return nil }
+		}
+		if err := errors.Join(idle(), x.WaitIdle(t.Context())); err != nil {
+			t.Errorf("the memory of a Put is in use: %v", err)
+		}
+		_ = x.Close()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// sendToNobody waits in Send.
+func sendToNobody(t *testing.T, _ core.Device, c *Conn, _ []byte) error {
+	x := row(t, offeredBytes, 1)
+	for {
+		if _, err := c.Send(t.Context(), x); err != nil {
+			_ = c.Close()
+			if err := x.WaitIdle(t.Context()); err != nil {
+				t.Errorf("the memory is in use: %v", err)
+			}
+			return err
+		}
+	}
+}
+
+// gatherWhileOneDies gathers a tensor from the process and another one, which lives.
+func gatherWhileOneDies(t *testing.T, d core.Device, descriptor []byte, kill func()) {
+	lives, other := offering(t)
+	kill()
+	y, r, err := Gather(t.Context(), []Source{{Descriptor: descriptor}, {Descriptor: other}}, d, Options{Insecure: true, KeepAlive: time.Minute})
+	if err != nil {
+		t.Fatalf("%v: %+v", err, r.Sources)
+	}
+	x, err := core.FromSlice(coretest.Pattern(offeredBytes, 0), 12, pieceBytes/4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, x, y)
+	_, _ = x.Close(), y.Close()
+	_ = lives.Process.Kill()
+	_ = lives.Wait()
+}
