@@ -107,3 +107,6 @@ func hashInto(ctx context.Context, h hash.Hash, source *core.Tensor) error {
 	}
 	return nil
 }
+
+// addressOf is the pointer to memory that a tensor pins.
+func addressOf(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
