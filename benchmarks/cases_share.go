@@ -35,7 +35,115 @@ func shareCases() []Case {
 		Name:        "share/ring/64B/1",
 		Description: "the same for 64 bytes and one subscriber: what a frame costs",
 		setup:       func(e *env) (trial, error) { return passFrames(e, 64, 1) },
+	}, Case{
+		Name:        "share/ring/64B/awake",
+		Description: "a frame of 64 bytes to another goroutine, which answers it by one of another ring; both look until it comes",
+		setup:       answerFrames,
 	})
+}
+
+// answerFrames is the case of frames that another goroutine answers. The baseline passes a word each way.
+func answerFrames(e *env) (trial, error) {
+	senders, receivers, err := e.connections(1, share.Options{})
+	if err != nil {
+		return trial{}, err
+	}
+	way := func(name string, from, to *share.Conn) (*share.Publisher, *share.Subscription, error) {
+		p, err := from.Publish(e.ctx, name, share.Ring{Slots: 8, Shape: []int64{8}, DType: core.TypeUint64, Mode: share.Queue})
+		if err != nil {
+			return nil, nil, err
+		}
+		e.cleanup(func() { _ = p.Close() })
+		s, err := to.Subscribe(e.ctx, name, share.SubscribeOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		e.cleanup(func() { _ = s.Close() })
+		return p, s, nil
+	}
+	questions, asked, err := way("questions", senders[0], receivers[0])
+	if err != nil {
+		return trial{}, err
+	}
+	answers, answered, err := way("answers", receivers[0], senders[0])
+	if err != nil {
+		return trial{}, err
+	}
+	words, err := e.words()
+	if err != nil {
+		return trial{}, err
+	}
+	ctx, stop := context.WithCancel(e.ctx)
+	requests, results := make(chan int), make(chan error)
+	done := make(chan struct{})
+	e.cleanup(func() { stop(); close(requests); <-done })
+	go func() {
+		defer close(done)
+		for n := range requests {
+			results <- func() error {
+				for range n {
+					word, err := receiveWord(ctx, asked)
+					if err != nil {
+						return err
+					}
+					if err := sendWord(ctx, answers, word); err != nil {
+						return err
+					}
+				}
+				return nil
+			}()
+		}
+	}()
+	count := uint64(0)
+	own := timed(func(n int) error {
+		requests <- n
+		for range n {
+			count++
+			err := sendWord(ctx, questions, count)
+			got := uint64(0)
+			if err == nil {
+				got, err = receiveWord(ctx, answered)
+			}
+			if err == nil && got != count {
+				err = fmt.Errorf("frame %d is answered by %d", count, got)
+			}
+			if err != nil {
+				stop() // the other goroutine may wait for a frame
+				return cmp.Or(<-results, err)
+			}
+		}
+		return <-results
+	})
+	return trial{own: own, baselines: []baseline{{name: "memfd words", sample: words}}}, nil
+}
+
+// sendWord passes a frame with a first word.
+func sendWord(ctx context.Context, p *share.Publisher, word uint64) error {
+	slot, err := p.Loan(ctx)
+	if err != nil {
+		return err
+	}
+	words, err := core.Mutable[uint64](slot)
+	if err != nil {
+		return err
+	}
+	words[0] = word
+	_, err = p.Send(ctx, slot)
+	return err
+}
+
+// receiveWord receives a frame and returns its first word.
+func receiveWord(ctx context.Context, s *share.Subscription) (uint64, error) {
+	f, err := s.Receive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Release()
+	words, err := core.Values[uint64](f.Tensor())
+	if err != nil {
+		return 0, err
+	}
+	return words[0], nil
 }
 
 // connections makes n connections, whose ends are both here.

@@ -11,13 +11,15 @@ import (
 
 // Frame is a tensor that a publisher has sent. Copies of a Frame are the same frame. The zero Frame
 // is one that was released.
-type Frame struct {
+type Frame struct { // with at most four fields, the compiler keeps it in registers
 	subscription *Subscription
-	slot         int
-	number       uint64
 	tensor       *core.Tensor
-	moved        bool // the tensor is a copy of the slot, which was given back
+	number       uint64
+	slot         int // or inCopy
 }
+
+// inCopy says that the tensor of a frame is a copy of its slot, which was given back.
+const inCopy = -1
 
 // Tensor returns the tensor, which is read-only unless it was copied to another device. The frame
 // owns it: the caller does not close it, and uses it until it calls [Frame.Release]. Views of it
@@ -32,7 +34,7 @@ func (f Frame) Sequence() uint64 { return f.number }
 // and when its work on them is done; it does not wait for that. A second Release does nothing.
 func (f Frame) Release() {
 	switch s := f.subscription; {
-	case f.moved:
+	case f.slot == inCopy:
 		f.tensor.Close()
 	case s != nil:
 		s.release(f)
@@ -44,7 +46,7 @@ func (f Frame) Release() {
 // written the slot again, which it may when the connection has ended.
 func (f Frame) Err() error {
 	s := f.subscription
-	if f.moved {
+	if f.slot == inCopy {
 		return nil
 	}
 	if s == nil {
@@ -83,16 +85,13 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 	}
 	for waited := false; ; waited = true {
 		f, err := s.poll()
-		if f.number != 0 && s.device == nil {
-			return f, nil
-		}
 		if f.number == 0 && err == nil {
 			if !waited {
 				s.mu.Lock()
 				s.waits++
 				s.mu.Unlock()
 			}
-			spin(func() bool { f, err = s.poll(); return f.number != 0 || err != nil })
+			f, err = s.watch()
 		}
 		if f.number == 0 && err == nil {
 			f, err = s.rest(ctx)
@@ -126,8 +125,28 @@ type brokenError struct{ error }
 // poll takes the next frame, if it is there. It returns a frame without a number if it is not.
 func (s *Subscription) poll() (Frame, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.take()
+	f, err := s.take()
+	s.mu.Unlock()
+	return f, err
+}
+
+// watch is poll for a short time. It looks with the mutex held, so that nothing is left to do when the
+// frame comes but to take it.
+func (s *Subscription) watch() (f Frame, err error) {
+	for w := newSpinner(); w.goesOn(); {
+		s.mu.Lock()
+		if !s.closed && !s.over {
+			published, next := s.words.u64(publishedAt), s.next<<slotBits
+			for n := looksAtOnce; n > 0 && atomic.LoadUint64(published) < next; n-- {
+			}
+		}
+		f, err = s.take()
+		s.mu.Unlock()
+		if f.number != 0 || err != nil {
+			break
+		}
+	}
+	return f, err
 }
 
 // take is poll. s.mu is held.
@@ -195,7 +214,7 @@ func (s *Subscription) frame(n uint64, slot int) (Frame, error) {
 	x.frame, s.next = n, n+1
 	s.held++
 	s.received++
-	return Frame{subscription: s, slot: slot, number: n, tensor: x.tensor}, nil
+	return Frame{subscription: s, tensor: x.tensor, number: n, slot: slot}, nil
 }
 
 // rest sleeps until there is a frame, or something else has changed, and takes the frame if it is
@@ -203,8 +222,9 @@ func (s *Subscription) frame(n uint64, slot int) (Frame, error) {
 func (s *Subscription) rest(ctx context.Context) (Frame, error) {
 	s.mu.Lock()
 	if s.closed {
+		f, err := s.take()
 		s.mu.Unlock()
-		return s.poll()
+		return f, err
 	}
 	s.sleepers++
 	atomic.StoreUint32(s.page.u32(sleepingAt), 1)
@@ -363,5 +383,5 @@ func (s *Subscription) move(ctx context.Context, f Frame) (Frame, error) {
 	s.conn.mu.Lock()
 	s.conn.stats.BytesCopied += report.BytesCopied
 	s.conn.mu.Unlock()
-	return Frame{subscription: s, slot: f.slot, number: f.number, tensor: y, moved: true}, nil
+	return Frame{subscription: s, tensor: y, number: f.number, slot: inCopy}, nil
 }

@@ -216,30 +216,38 @@ func (p *Publisher) Send(ctx context.Context, t *core.Tensor) (RingReport, error
 	if p == nil || p.words == nil {
 		return RingReport{}, noPublisher("Send")
 	}
-	var r RingReport
+	wait := stream.NoWait
 	if e := t.Ready(); e != nil {
 		if done, err := e.Done(); !done || err != nil {
-			r.Wait = stream.HostWait
+			wait = stream.HostWait
 			if err := t.WaitReady(ctx); err != nil {
-				return r, err
+				return RingReport{Wait: wait}, err
 			}
 		}
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return r, p.isClosed("Send")
-	}
 	i := p.loaned(t)
-	switch {
-	case i < 0:
-		return r, core.Errorf(core.ErrInvalid, "share", "Send", "the tensor is not on loan from ring %q: pass the result of Loan, once", p.message.name)
-	case p.count == maxFrame:
-		return r, core.Errorf(core.ErrOutOfMemory, "share", "Send", "ring %q has passed %d frames, which is the most that it can: make another one", p.message.name, p.count)
+	if p.closed || i < 0 || p.count == maxFrame {
+		err := p.refuses(i)
+		p.mu.Unlock()
+		return RingReport{Wait: wait}, err
 	}
 	p.publish(i)
-	r.Sequence, r.Readers = p.count, p.reports
-	return r, nil
+	n, readers := p.count, p.reports
+	p.mu.Unlock()
+	return RingReport{Sequence: n, Wait: wait, Readers: readers}, nil
+}
+
+// refuses returns why Send fails for slot i, or for a tensor of no slot. p.mu is held.
+func (p *Publisher) refuses(i int) error {
+	switch {
+	case p.closed:
+		return p.isClosed("Send")
+	case i < 0:
+		return core.Errorf(core.ErrInvalid, "share", "Send", "the tensor is not on loan from ring %q: pass the result of Loan, once", p.message.name)
+	default:
+		return core.Errorf(core.ErrOutOfMemory, "share", "Send", "ring %q has passed %d frames, which is the most that it can: make another one", p.message.name, p.count)
+	}
 }
 
 // loaned returns the slot of a tensor that is on loan, or -1. p.mu is held.

@@ -75,26 +75,52 @@ const sleepTime = 100 * time.Millisecond
 // spinTime is how long a call waits without sleeping. Benchmarks set it to 0.
 var spinTime = 20 * time.Microsecond
 
-// spin calls ready for a short time, until it returns true. A waiter that sleeps and is woken
-// takes longer than a frame that comes at once; one that never sleeps takes a processor from the
-// process that it waits for.
-func spin(ready func() bool) bool {
+// spinner bounds how long a call looks for what it waits for before it sleeps. A waiter that sleeps and
+// is woken takes longer than a frame that comes at once; one that never sleeps takes a processor
+// from the process that it waits for.
+type spinner struct {
+	rounds int // that have begun
+	start  time.Time
+}
+
+// looksAtOnce is how often a call looks before it reads the clock, which takes as long as some tens of looks.
+const looksAtOnce = 200
+
+// newSpinner begins a time of looking.
+func newSpinner() (w spinner) {
 	if spinTime == 0 || runtime.GOMAXPROCS(0) == 1 {
-		return ready()
+		w.rounds = -1
 	}
-	for start := (time.Time{}); ; {
-		for range 32 {
+	return w
+}
+
+// goesOn reports whether to look once more.
+func (w *spinner) goesOn() bool {
+	switch {
+	case w.rounds < 0:
+		return false
+	case w.rounds == 1:
+		w.start = time.Now()
+	case w.rounds > 1 && time.Since(w.start) > spinTime:
+		return false
+	}
+	w.rounds++
+	return true
+}
+
+// spin calls ready for a short time, until it returns true.
+func spin(ready func() bool) bool {
+	if ready() {
+		return true
+	}
+	for w := newSpinner(); w.goesOn(); {
+		for range looksAtOnce / 8 { // ready takes longer than a look
 			if ready() {
 				return true
 			}
 		}
-		switch {
-		case start.IsZero(): // most frames come sooner than the clock is read
-			start = time.Now()
-		case time.Since(start) > spinTime:
-			return false
-		}
 	}
+	return false
 }
 
 // stir changes a word of this process and wakes what sleeps on it.
