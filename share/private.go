@@ -1,6 +1,9 @@
 package share
 
 import (
+	"context"
+	"net"
+
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/private"
 )
@@ -14,3 +17,13 @@ var privateCore = private.Core.(interface {
 	ReadShareMetrics(func() core.ShareMetrics)
 	Unique(*core.Buffer) bool
 })
+
+// privateShare is what this package does for internal/doctor.
+type privateShare struct{}
+
+// Dial connects to a socket like the function Dial, without speaking. The caller closes the result.
+func (privateShare) Dial(ctx context.Context, path string) (*net.UnixConn, error) {
+	return dial(ctx, path)
+}
+
+func init() { private.Share = privateShare{} }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/share"
 )
 
@@ -60,6 +62,8 @@ that dlx send passes with each tensor; exit code 3 if they differ.`,
 // check returns an error if the flags are wrong.
 func (f *receiveFlags) check() error {
 	switch {
+	case len(f.to) == 0:
+		return errors.New(`required flag(s) "to" not set: --to cpu receives in memory of the host; dlx devices lists the other devices`)
 	case len(f.to) > 1: // cobra requires one
 		return fmt.Errorf("invalid argument %q for --to: must be one device", f.to.String())
 	case f.count < 0:
@@ -95,7 +99,7 @@ func (a *app) receive(ctx context.Context, socket string, f receiveFlags) (r sha
 	r = shareResult{Socket: resultName(socket), Peer: c.Peer(), Tensors: []sharedTensor{}}
 	var first error // of the first tensor that differs
 	for f.count == 0 || len(r.Tensors) < f.count {
-		t, report, err := c.Receive(ctx, opened.devices[0])
+		t, report, err := a.receiveNext(ctx, c, opened.devices[0], len(r.Tensors))
 		if errors.Is(err, io.EOF) && f.count == 0 { // the other process has closed the connection
 			break
 		}
@@ -119,4 +123,24 @@ func (a *app) receive(ctx context.Context, socket string, f receiveFlags) (r sha
 		r.add(x)
 	}
 	return r, first
+}
+
+// quietFor is after what time dlx receive says that it waits. A test changes it.
+var quietFor = time.Second
+
+// receiveNext receives a tensor. If the first one does not come soon, it says what it waits for.
+func (a *app) receiveNext(ctx context.Context, c *share.Conn, to core.Device, received int) (*core.Tensor, share.Report, error) {
+	if received == 0 {
+		said := make(chan struct{})
+		notice := time.AfterFunc(quietFor, func() {
+			defer close(said)
+			a.log.Info().Int32("pid", c.Peer().PID).Msg("a process has connected, and has sent no tensor yet; the frames of a ring are for programs that subscribe to it")
+		})
+		defer func() {
+			if !notice.Stop() {
+				<-said
+			}
+		}()
+	}
+	return c.Receive(ctx, to)
 }

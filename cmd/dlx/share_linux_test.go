@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,7 +184,7 @@ func TestSendAndReceiveFail(t *testing.T) {
 		{"send " + digits + " --to " + nobody + " --only nosuch*", exitFailed, "nosuch*"},
 		{"send nosuch.npy --to " + nobody, exitFailed, "nosuch.npy"},
 		{"receive", exitUsage, "accepts 1 arg"},
-		{"receive s", exitUsage, `required flag(s) "to"`},
+		{"receive s", exitUsage, `required flag(s) "to" not set: --to cpu`},
 		{"receive s --to cpu,cpu", exitUsage, "must be one device"},
 		{"receive s --to cpu --count -1", exitUsage, "at least 0"},
 		{"receive " + digits + " --to cpu", exitFailed, "is not a socket"},
@@ -191,4 +193,63 @@ func TestSendAndReceiveFail(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d, with %q in\n%s", c.args, o.code, c.code, c.says, o.stderr)
 		}
 	}
+}
+
+// firstWrite notes that something was written.
+type firstWrite struct {
+	once    sync.Once
+	written chan string
+}
+
+func (w *firstWrite) Write(b []byte) (int, error) {
+	w.once.Do(func() { w.written <- string(b) })
+	return len(b), nil
+}
+
+// A receiver that gets nothing says what it waits for, and goes on.
+func TestReceiveSaysWhatItWaitsFor(t *testing.T) {
+	defer func(before time.Duration) { quietFor = before }(quietFor)
+	quietFor = time.Millisecond
+	d, err := cpu.New().Open(t.Context(), core.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	path, o := filepath.Join(t.TempDir(), "socket"), share.Options{Devices: []core.Device{d}}
+	l, err := share.Listen(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan *share.Conn, 1)
+	go func() {
+		c, _ := l.Accept(t.Context())
+		accepted <- c
+	}()
+	sender, err := share.Dial(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	c := <-accepted
+	defer c.Close()
+	w := &firstWrite{written: make(chan string, 1)}
+	sent := make(chan error, 1)
+	go func() {
+		if text := <-w.written; !strings.Contains(text, "has sent no tensor yet") {
+			t.Errorf("it says %q", text)
+		}
+		x, err := core.FromSlice([]int32{7})
+		if err == nil {
+			_, err = sender.Send(t.Context(), x)
+			x.Close()
+		}
+		sent <- err
+	}()
+	a := &app{log: newLogger(w, "info", "text")}
+	y, _, err := a.receiveNext(t.Context(), c, d, 0)
+	if err := errors.Join(err, <-sent); err != nil {
+		t.Fatal(err)
+	}
+	y.Close()
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/private"
 	"github.com/dlx-go/dlx/share"
 )
 
@@ -317,15 +318,13 @@ func exited(pid int, limit time.Duration) bool {
 //
 // Dial returns ctx's error, and core.ErrClosed if nobody listens or answers.
 func Dial(ctx context.Context, path string, o Options) (Result, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unixpacket", path)
+	socket, err := privateShare.Dial(ctx, path)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Result{}, ctx.Err()
 		}
 		return Result{}, core.Errorf(core.ErrClosed, "doctor", "Dial", "no connection to %s: start dlx doctor --listen there: %v%s", path, err, hintDial(err))
 	}
-	socket := c.(*net.UnixConn)
 	s := &session{options: o, mine: self()}
 	r, err := s.dialed(ctx, socket, path)
 	if err != nil {
@@ -333,6 +332,11 @@ func Dial(ctx context.Context, path string, o Options) (Result, error) {
 	}
 	return r, err
 }
+
+// privateShare connects like share.Dial: it waits a moment for a process that has made its socket, and does not listen yet.
+var privateShare = private.Share.(interface {
+	Dial(ctx context.Context, path string) (*net.UnixConn, error)
+})
 
 // hintDial says what the error of a connection means.
 func hintDial(err error) string {

@@ -345,7 +345,7 @@ func removeStale(path string) bool {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
 		return false
 	}
-	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	c, err := privateShare.Dial(context.Background(), path) // ends soon
 	if err == nil {
 		_ = c.Close()
 		return false

@@ -1,5 +1,5 @@
-// Package private leads to what core does for the other packages of this module and for
-// nobody else: it is too special, or too easy to misuse, for core's public API.
+// Package private leads to what core and share do for the other packages of this module and for
+// nobody else: it is too special, or too easy to misuse, for their public API.
 package private
 
 // Core has the methods. Package core sets it before any package that imports core is
@@ -9,3 +9,6 @@ package private
 //
 //	var privateCore = private.Core.(interface{ Unique(*core.Buffer) bool })
 var Core any
+
+// Share has what package share does for internal/doctor. Package share sets it in the same way.
+var Share any

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log"
 	"os"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/share"
@@ -12,13 +13,15 @@ import (
 
 func main() {
 	ctx := context.Background()
-	conn, err := share.Dial(ctx, os.Args[1], share.Options{})
+	conn, err := share.Dial(ctx, socket(), share.Options{})
 	check(err)
 	defer conn.Close()
 	frames, err := conn.Publish(ctx, "frames", share.Ring{Slots: 4, Shape: []int64{1080, 1920}, DType: core.TypeFloat32, Mode: share.Queue})
 	check(err)
 	defer frames.Close()
+	notice := time.AfterFunc(time.Second, func() { log.Print("nobody has subscribed to the ring yet") })
 	check(frames.WaitReaders(ctx, 1)) // a frame that nobody has subscribed to is lost
+	notice.Stop()
 	for n := range 100 {
 		frame, err := frames.Loan(ctx) // waits until the subscriber has released a slot
 		check(err)
@@ -35,4 +38,12 @@ func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// socket returns the path of the socket, the argument.
+func socket() string {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: publish SOCKET")
+	}
+	return os.Args[1]
 }

@@ -16,7 +16,7 @@ func main() {
 	ctx := context.Background()
 	host, err := cpu.New().Open(ctx, core.CPU) // or a device of backends/all
 	check(err)
-	listener, err := share.Listen(os.Args[1], share.Options{Devices: []core.Device{host}})
+	listener, err := share.Listen(socket(), share.Options{Devices: []core.Device{host}})
 	check(err)
 	defer listener.Close()
 	conn, err := listener.Accept(ctx)
@@ -35,4 +35,12 @@ func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// socket returns the path of the socket, the argument.
+func socket() string {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: receive SOCKET")
+	}
+	return os.Args[1]
 }

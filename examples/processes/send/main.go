@@ -16,7 +16,7 @@ func main() {
 	ctx := context.Background()
 	host, err := cpu.New().Open(ctx, core.CPU)
 	check(err)
-	conn, err := share.Dial(ctx, os.Args[1], share.Options{Devices: []core.Device{host}})
+	conn, err := share.Dial(ctx, socket(), share.Options{Devices: []core.Device{host}})
 	check(err)
 	defer conn.Close()
 	frame, err := core.Empty(ctx, host, core.TypeFloat32, []int64{1080, 1920}, core.AllocOptions{Export: core.HandleMemFD})
@@ -34,4 +34,12 @@ func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// socket returns the path of the socket, the argument.
+func socket() string {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: send SOCKET")
+	}
+	return os.Args[1]
 }

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	ctx := context.Background()
-	listener, err := share.Listen(os.Args[1], share.Options{})
+	listener, err := share.Listen(socket(), share.Options{})
 	check(err)
 	defer listener.Close()
 	conn, err := listener.Accept(ctx)
@@ -42,4 +42,12 @@ func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// socket returns the path of the socket, the argument.
+func socket() string {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: subscribe SOCKET")
+	}
+	return os.Args[1]
 }
