@@ -161,6 +161,29 @@ def test_each_device() -> None:
                     assert frame.tensor.device == device and frame.tensor.shape == (3,)
 
 
+def test_errors_have_the_names_of_python() -> None:
+    with pair() as (c, d):
+        for device in dlx.devices():
+            if device.type == "cpu":
+                continue
+            with pytest.raises(RuntimeError) as raised:
+                c.publish("x", shape=3, device=device)
+            assert "devices=[...]" in str(raised.value) or "exports no memory" in str(raised.value)
+            assert "Options" not in str(raised.value)
+        with c.publish("y", shape=3, slots=4, mode="latest") as p, d.subscribe("y", hold=2, timeout=LIMIT) as s:
+            frames = []
+            for i in range(2):
+                put(p, i)
+                frames.append(s.receive(timeout=LIMIT))
+            put(p, 2)
+            with pytest.raises(MemoryError, match=r"set hold=\.\.\.$"):
+                s.receive(timeout=LIMIT)
+            for frame in frames:
+                frame.close()
+            with pytest.raises(ValueError, match="what loan returns"):
+                p.send(share.empty(3))
+
+
 def test_several_subscribers() -> None:
     with pair() as (c, d), pair() as (e, f), c.publish("x", shape=3) as p:
         p.offer(e)

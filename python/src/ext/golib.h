@@ -90,6 +90,9 @@ static inline int go_handle(PyObject *number, void **handle, const struct GoLib 
 PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *));
 // go_close_handle closes a handle. In a child of fork there is nothing to close.
 PyObject *go_close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *));
+// in_python returns an error of package share whose text has Python's names for what it says to do.
+dlx_error in_python(const dlx_error *e);
+
 // share_exception sets the exception for an error of a call that makes a connection. It returns NULL. The exception of a
 // signal's handler stays.
 PyObject *share_exception(const dlx_error *e);

@@ -76,7 +76,10 @@ static PyObject *publisher_offer(PyObject *module, PyObject *args) {
 }
 
 // publisher_exception sets the exception for an error of a call on a publisher.
-static PyObject *publisher_exception(const dlx_error *e) { return PyErr_Occurred() ? NULL : go_exception(e); }
+static PyObject *publisher_exception(const dlx_error *e) {
+    const dlx_error words = in_python(e);
+    return PyErr_Occurred() ? NULL : go_exception(&words);
+}
 
 static PyObject *publisher_loan(PyObject *module, PyObject *args) {
     PyObject *number;

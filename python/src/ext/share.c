@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Thread_local PyThreadState *go_away;
 
@@ -32,7 +33,26 @@ PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *)) {
 static dlx_status close_connection(void *handle, dlx_error *e) { return go_loaded()->connection_close(handle, e); }
 static dlx_status close_listener(void *handle, dlx_error *e) { return go_loaded()->listener_close(handle, e); }
 
-PyObject *share_exception(const dlx_error *e) {
+dlx_error in_python(const dlx_error *e) {
+    static const char *names[][2] = { // none in Python is longer
+        {"Options.Devices", "devices=[...]"},
+        {"SubscribeOptions.Hold", "hold=..."},
+        {"the result of Loan", "what loan returns"},
+    };
+    dlx_error words = *e;
+    words.text[sizeof words.text - 1] = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t from = strlen(names[i][0]), to = strlen(names[i][1]);
+        for (char *at = words.text; (at = strstr(at, names[i][0])) != NULL; at += to) {
+            memcpy(at, names[i][1], to);
+            memmove(at + to, at + from, strlen(at + from) + 1);
+        }
+    }
+    return words;
+}
+
+PyObject *share_exception(const dlx_error *found) {
+    const dlx_error words = in_python(found), *e = &words;
     char text[sizeof e->text + 8];
     if (PyErr_Occurred())
         return NULL;
