@@ -386,11 +386,10 @@ test-race: ## Tests of what has goroutines, under the race detector, and with al
 test-asan test-modules $(MODULE_SUITES): export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:intercept_tls_get_addr=0:$(ASAN_OPTIONS)
 test-asan test-modules $(MODULE_SUITES): export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
 # The packages that are left out have neither C nor unsafe pointers.
-# Not package remote: the sanitizer takes messages of UCX for leaks that only Go's memory refers to.
 test-asan: $(KEEP) ## Tests of what has C or pointers, under the address sanitizer, where Go and the C compiler have it
 	@if scripts/probe-asan.sh; then \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -asan -exec "env LD_PRELOAD=$(KEEP)" \
-			$$(go list ./... | grep -vE '/(cmd|examples|benchmarks|remote|backends/all|backends/backendtest|gpucopy|copyplan)(/|$$)'); fi
+			$$(go list ./... | grep -vE '/(cmd|examples|benchmarks|backends/all|backends/backendtest|gpucopy|copyplan)(/|$$)'); fi
 
 $(KEEP): scripts/keep-libraries.c | system-packages
 	mkdir -p $(@D)

@@ -198,6 +198,10 @@ static dlx_ucx_op *new_op(dlx_ucx_worker *w, uint64_t id, const void *header, ui
 	op->event = (dlx_ucx_event){.kind = DLX_UCX_DONE, .id = id, .object = op};
 	op->worker = w;
 	op->memory = NULL;
+	op->before = NULL;
+	op->after = w->ops;
+	if (w->ops) w->ops->before = op;
+	w->ops = op;
 	if (header_length) memcpy(op->header, header, header_length);
 	return op;
 }
@@ -205,6 +209,9 @@ static dlx_ucx_op *new_op(dlx_ucx_worker *w, uint64_t id, const void *header, ui
 // free_op is not called by callbacks, since UCX may still use the mapping after them.
 static void free_op(dlx_ucx_op *op) {
 	if (op->memory) dlx_ucx.ucp_mem_unmap(op->worker->context, op->memory);
+	if (op->after) op->after->before = op->before;
+	if (op->before) op->before->after = op->after;
+	else op->worker->ops = op->after;
 	free(op);
 }
 
@@ -320,12 +327,13 @@ int dlx_ucx_disconnect(dlx_ucx_worker *w, int rounds) {
 void dlx_ucx_close(dlx_ucx_worker *w) {
 	dlx_ucx.ucp_worker_destroy(w->worker);
 	w->worker = NULL;
-	// Nobody takes the operations that this has ended, nor the messages that it has brought.
+	// Nobody takes the messages that this has brought.
 	for (dlx_ucx_event *e = w->first, *next; e; e = next) {
 		next = e->next;
-		if (e->kind == DLX_UCX_DONE) free_op(e->object);
 		if (e->kind == DLX_UCX_ARRIVED) free(e->object);
 	}
+	// UCX does not call back for all operations that the end of a worker ends.
+	while (w->ops) free_op(w->ops);
 	w->first = NULL;
 	w->last = &w->first;
 }

@@ -57,6 +57,7 @@ typedef struct dlx_ucx_event {
 // An operation that UCX has not finished. Its event is part of it, so that a callback allocates nothing.
 typedef struct dlx_ucx_op {
 	dlx_ucx_event event;
+	struct dlx_ucx_op *before, *after; // in the list of the worker
 	struct dlx_ucx_worker *worker;
 	ucp_mem_h memory;  // what map has made, or NULL
 	char header[]; // UCX may read it until the end
@@ -77,6 +78,7 @@ typedef struct dlx_ucx_worker {
 	ucp_ep_h ep;
 	int fd; // of UCX, readable when there is something to do
 	dlx_ucx_event *first, **last;
+	dlx_ucx_op *ops; // all that are not freed
 	dlx_ucx_event broken, dropped; // noted at most once each
 	uint32_t messages, max_messages, max_eager, max_header;
 } dlx_ucx_worker;
