@@ -49,6 +49,9 @@ type benchFlags struct {
 	compare   string
 	jsonFile  string
 	files     benchFiles
+	peer      string // the address of dlx serve --bench
+	poll      time.Duration
+	auth      peerFlags
 }
 
 // measureFlags say what is measured, and how.
@@ -134,7 +137,11 @@ A case that moves a tensor shows the mechanism in parentheses. A case whose devi
 missing is "unsupported": such cases are in a table of their own. If that device was named,
 nothing is measured, and the exit code is 1. Simulated devices are measured only with
 --simulated, and marked. NumPy is measured with the Python interpreter in the
-environment variable DLX_PYTHON, or with .venv/bin/python.`,
+environment variable DLX_PYTHON, or with .venv/bin/python.
+
+With --peer, only transfers to and from dlx serve --bench on another machine are measured, by
+package remote: the latency of a Send that comes back, halved; get and put, that is Fetch and Put of
+rows; and both at once. The time of a get includes the allocation of its result.`,
 		Example: `  dlx bench
   dlx bench -t dlpack/ -t call/
   dlx bench -t host_to_device_memcpy_ce --sizes 1K:64M --html report.html
@@ -142,11 +149,18 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
   dlx bench --json-file before.json
   dlx bench --compare before.json --tolerance 5%   # exit code 1 if a case has become slower
   dlx bench --against ./dlx-old -t copy/           # the same for another build, measured by turns with this one
+  dlx bench --peer 10.0.0.7:7470 --token-file token --poll 1ms
   dlx bench healthcheck`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			switch {
+			case f.peer != "":
+				r, err := a.benchPeer(cmd.Context(), f)
+				if len(r.Cases) == 0 {
+					return nil, err
+				}
+				return r, err
 			case f.worker:
 				return nil, a.serveBench(cmd.Context(), f)
 			case f.list:
@@ -173,6 +187,9 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.Var((*filled)(&f.jsonFile), "json-file", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.Var((*filled)(&f.jsonFile), "out", "the same as --json-file")
 	f.files.addFlags(cmd)
+	flags.Var((*filled)(&f.peer), "peer", "measure transfers to and from dlx serve --bench at this `address`")
+	flags.DurationVar(&f.poll, "poll", 0, pollHelp)
+	f.auth.add(cmd)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")
 	for _, hidden := range []string{"slow-down", "worker"} {
@@ -187,6 +204,12 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 
 // check returns an error if the flags are wrong.
 func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
+	if f.peer != "" {
+		return f.checkPeer(cmd.Flags())
+	}
+	if err := noEffect(cmd.Flags(), "without --peer", append(f.auth.names(), "poll")...); err != nil {
+		return err
+	}
 	f.begin, f.limit = time.Now(), cmd.Flags().Changed("budget")
 	if f.against != "" && a.executable == "" {
 		return core.Errorf(core.ErrNotSupported, "bench", "against", "on this system cases are not measured in processes of their own, which both programs need")

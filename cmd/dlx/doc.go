@@ -95,6 +95,9 @@
 //     (the file has the other byte order), and reason for a member of an archive that is not a
 //     tensor. For an index or a folder, bytes are those of all its files, and each tensor has
 //     its file. For several files: files[], each with these fields, or with file and error.
+//   - bench --peer: peer, ucx (the version of the library), transports[] (that UCX has chosen); cases[]: device (of this side),
+//     what ("latency", "get", "put", "both"), bytes, mechanism, samples, min_ns, median_ns, bytes_per_second (0 for a latency);
+//     perftest[] (commands of ucx_perftest; omitted if it is not installed): where ("here" or "there"), command.
 //   - plan to another machine: from, peer, to (a device of it), bytes, transports[] (that UCX has chosen; omitted, with the
 //     reason, if the peer does not answer); steps[]: where ("here", "network", "there"), mechanism ("direct" or "staged";
 //     omitted for the network), what, reason (why it is staged; omitted if it is not), bytes_copied.

@@ -55,13 +55,15 @@ type serveFlags struct {
 	listen string
 	device devices
 	only   []string
+	bench  bool
+	poll   time.Duration
 	peer   peerFlags
 }
 
 func newServeCommand(a *app) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve FILE... --listen ADDRESS",
+		Use:   "serve [FILE...] --listen ADDRESS",
 		Short: "Offer the tensors of files to other machines",
 		Long: `Offer the tensors of files to processes on other machines, which take them by dlx load
 ucx://ADDRESS or by package remote, until the command is interrupted. FILE may also be an index of
@@ -70,6 +72,9 @@ several files or a folder, as for dlx inspect.
 Files are mapped: their bytes are read when somebody asks for them. They must not be truncated
 meanwhile. With --device, the tensors are first loaded onto that device.
 
+With --bench, it also serves dlx bench --peer: it offers two tensors of 64 MiB, of which peers can
+overwrite one, and sends back the tensors that it gets. No file is needed then.
+
 ` + peerHelp + `
 
 The fastest transport that both machines have carries the elements, such as InfiniBand, shared
@@ -77,7 +82,12 @@ memory or TCP. This program needs UCX for that, and the build tag ucx.`,
 		Example: `  dlx serve model.safetensors --listen 10.0.0.7:7470 --token-file token      # on one machine
   dlx load ucx://10.0.0.7:7470 --to vulkan:0 --token-file token --verify     # on another one
   dlx serve testdata/digits.npz --listen 127.0.0.1:7470 --insecure --only images`,
-		Args:              cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.bench {
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		ValidArgsFunction: completeFiles,
 		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
 		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
@@ -92,6 +102,8 @@ memory or TCP. This program needs UCX for that, and the build tag ucx.`,
 	flags.Var((*filled)(&f.listen), "listen", "the TCP `address` at which to listen, such as 10.0.0.7:7470")
 	flags.Var(&f.device, "device", "the device from which the tensors are offered (default cpu)")
 	flags.StringArrayVar(&f.only, "only", nil, "offer only tensors whose name matches this `glob`; may be repeated")
+	flags.BoolVar(&f.bench, "bench", false, "serve dlx bench --peer")
+	flags.DurationVar(&f.poll, "poll", 0, pollHelp)
 	f.peer.add(cmd)
 	cobra.CheckErr(cmd.MarkFlagRequired("listen"))
 	completeFlag(cmd, "device", a.completeDevices)
@@ -112,8 +124,13 @@ func (f *serveFlags) check() error {
 			return fmt.Errorf("invalid argument %q for --only: %w", glob, err)
 		}
 	}
+	if f.poll < 0 {
+		return fmt.Errorf("invalid argument %v for --poll: must not be negative", f.poll)
+	}
 	return f.peer.check()
 }
+
+const pollHelp = "look for messages again and again for this `time` before the system wakes this process: faster, and takes a processor"
 
 // serve offers the tensors of files until ctx ends. The result is nil if nothing was offered.
 func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serveResult, err error) {
@@ -124,6 +141,7 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 	if err != nil {
 		return nil, err
 	}
+	options.Poll = f.poll
 	device, err := a.registry.Open(ctx, f.device[0])
 	if err != nil {
 		return nil, err
@@ -134,9 +152,14 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 		return nil, err
 	}
 	defer l.Close()
-	s := &serving{app: a, listener: l, device: device, only: f.only, r: serveResult{Address: l.Addr().String(), Device: device.ID(), Tensors: []servedTensor{}}}
+	s := &serving{app: a, listener: l, device: device, only: f.only, bench: f.bench, r: serveResult{Address: l.Addr().String(), Device: device.ID(), Tensors: []servedTensor{}}}
 	for _, file := range files {
 		if err := s.offer(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	if f.bench {
+		if err := s.offerBench(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -156,6 +179,7 @@ type serving struct {
 	listener *remote.Listener
 	device   core.Device
 	only     []string
+	bench    bool
 
 	mu sync.Mutex
 	r  serveResult
@@ -183,7 +207,7 @@ func (s *serving) offer(ctx context.Context, file string) error {
 			_ = mapped.Close()
 		}
 		if err == nil {
-			err = s.offerTensor(info.Name, t)
+			err = s.offerTensor(t, remote.OfferOptions{Name: info.Name})
 		}
 		if err != nil {
 			return err
@@ -199,12 +223,12 @@ func matchName(glob, name string) (bool, error) {
 }
 
 // offerTensor offers a tensor, which it closes.
-func (s *serving) offerTensor(name string, t *core.Tensor) error {
+func (s *serving) offerTensor(t *core.Tensor, o remote.OfferOptions) error {
 	defer t.Close()
-	if _, err := s.listener.Offer(t, remote.OfferOptions{Name: name}); err != nil {
+	if _, err := s.listener.Offer(t, o); err != nil {
 		return err
 	}
-	s.r.Tensors = append(s.r.Tensors, servedTensor{resultName(name), t.DType(), t.Shape(), t.NumBytes()})
+	s.r.Tensors = append(s.r.Tensors, servedTensor{resultName(o.Name), t.DType(), t.Shape(), t.NumBytes()})
 	s.r.Bytes += t.NumBytes()
 	return nil
 }
@@ -234,6 +258,9 @@ func (s *serving) accept(ctx context.Context) error {
 
 // follow waits for the end of a connection, and counts what it has done.
 func (s *serving) follow(ctx context.Context, c *remote.Conn) {
+	if s.bench {
+		s.echo(ctx, c)
+	}
 	select {
 	case <-c.Done():
 	case <-ctx.Done():

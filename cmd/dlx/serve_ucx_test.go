@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -231,4 +232,42 @@ func TestPlanToAnotherMachine(t *testing.T) {
 	if o.code != exitOK || text != want {
 		t.Errorf("exit code %d:\n%swant\n%s", o.code, text, want)
 	}
+}
+
+// Each size is measured with each device, and what has arrived is compared.
+func TestBenchWithAnotherMachine(t *testing.T) {
+	latencies, bandwidths := latencySizes, bandwidthSizes
+	latencySizes, bandwidthSizes = []int64{8, 64 << 10}, []int64{1 << 10, 64 << 10}
+	t.Cleanup(func() { latencySizes, bandwidthSizes = latencies, bandwidths })
+	s := startServe(t, "--bench", "--insecure", "--device", "ext_dev:0")
+	o := dlx(t, "bench", "--peer", strings.TrimPrefix(s.url, peerScheme), "--insecure", "--device", "cpu,ext_dev:1", "--samples", "3", "--max-time", "1us", "--json")
+	r := decode[peerBench](t, o, "bench")
+	var cases []string
+	for _, c := range r.Cases {
+		way := "direct"
+		if c.Device != core.CPU {
+			way = "staged"
+		}
+		if c.Samples < 3 || c.Min <= 0 || c.Median < c.Min || c.Mechanism.String() != way || (c.Rate == 0) != (c.What == "latency") {
+			t.Errorf("case %+v", c)
+		}
+		cases = append(cases, fmt.Sprint(c.Device, c.What, c.Bytes))
+	}
+	var want []string
+	for _, device := range []string{"cpu", "ext_dev:1"} {
+		for _, c := range []string{"latency 8", "latency 65536", "get 1024", "put 1024", "both 1024", "get 65536", "put 65536", "both 65536"} {
+			want = append(want, device+" "+c)
+		}
+	}
+	if got := strings.Join(cases, ","); o.code != exitOK || strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(strings.Join(want, ","), " ", "") || len(r.Transports) == 0 || r.UCX == "" {
+		t.Errorf("exit code %d: %s\n%+v", o.code, o.stderr, r)
+	}
+	if o := s.stop(); o.code != exitOK || len(decode[serveResult](t, o, "serve").Tensors) != 2 {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+	s = startServe(t, tensors, "--insecure")
+	if o := dlx(t, "bench", "--peer", strings.TrimPrefix(s.url, peerScheme), "--insecure"); o.code != exitFailed || !strings.Contains(o.stderr, "dlx serve --bench") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+	s.stop()
 }
