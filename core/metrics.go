@@ -22,6 +22,8 @@ type Metrics struct {
 	LostTensors int64 `json:"lost_tensors"`
 	// Share counts the connections of package share; it is zero, and left out of the JSON, without one.
 	Share ShareMetrics `json:"share,omitzero"`
+	// Remote counts the connections of package remote; it is zero, and left out of the JSON, without one.
+	Remote RemoteMetrics `json:"remote,omitzero"`
 }
 
 // DeviceMetrics is the part of [Metrics] that belongs to one place of memory. All devices that were opened with
@@ -171,6 +173,9 @@ func ReadMetrics() Metrics {
 	if read := shareMetrics.Load(); read != nil {
 		m.Share = (*read)()
 	}
+	if read := remoteMetrics.Load(); read != nil {
+		m.Remote = (*read)()
+	}
 	m.sort()
 	return m
 }
@@ -183,5 +188,8 @@ func (m *Metrics) sort() {
 			strings.Compare(a.Mechanism, b.Mechanism))
 	})
 	slices.SortFunc(m.MoveErrors, func(a, b MoveErrorMetrics) int { return strings.Compare(a.Error, b.Error) })
+	for _, counts := range [][]RemoteCount{m.Remote.Ended, m.Remote.Transports} {
+		slices.SortFunc(counts, func(a, b RemoteCount) int { return strings.Compare(a.Name, b.Name) })
+	}
 	slices.SortFunc(m.Share.Ended, func(a, b ShareEndMetrics) int { return strings.Compare(a.Reason, b.Reason) })
 }

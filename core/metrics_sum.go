@@ -27,6 +27,7 @@ func (m Metrics) Plus(other Metrics) Metrics {
 		}
 	}
 	sum.Share = m.Share.plus(other.Share)
+	sum.Remote = m.Remote.plus(other.Remote)
 	sum.sort()
 	return sum
 }
@@ -65,6 +66,7 @@ func (m Metrics) Ended() Metrics {
 		*s = s.plus(ShareMetrics{Ended: []ShareEndMetrics{{Reason: "closed", Count: open}}})
 	}
 	s.InFlight, s.Held, s.FramesInFlight, s.FramesHeld = 0, 0, 0, 0
+	m.Remote = m.Remote.afterEnd()
 	return m
 }
 

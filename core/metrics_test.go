@@ -298,12 +298,15 @@ func TestMetricsPlus(t *testing.T) {
 		Share: core.ShareMetrics{Connections: 5, Refused: 1, Ended: []core.ShareEndMetrics{{Reason: "limit", Count: 1}}, Sent: 2, Received: 3, Released: 4, BytesSent: 5,
 			BytesReceived: 6, BytesCopied: 7, MemoriesSent: 8, MemoriesOpened: 9, InFlight: 10, Held: 11,
 			FramesSent: 12, FramesReleased: 13, FramesReceived: 14, FramesDropped: 15, FrameBytesSent: 16, FrameBytesReceived: 17, LoanWaits: 18, ReceiveWaits: 19, FramesInFlight: 20, FramesHeld: 21},
+		Remote: core.RemoteMetrics{Connections: 5, Refused: 1, Ended: []core.RemoteCount{{Name: "silent", Count: 1}}, Transports: []core.RemoteCount{{Name: "tcp", Count: 2}}, Sent: 2, Received: 3,
+			BytesSent: 4, BytesReceived: 5, BytesCopied: 6, Served: 7, RequestsRefused: 8, Dropped: 9, Leases: 10, InFlight: 11, Waiting: 12, Offers: 13},
 	}
 	b := core.Metrics{
 		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}},
 		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "alias", Moves: 1}},
 		MoveErrors: []core.MoveErrorMetrics{{Error: "canceled", Count: 1}},
 		Share:      core.ShareMetrics{Ended: []core.ShareEndMetrics{{Reason: "closed", Count: 1}}},
+		Remote:     core.RemoteMetrics{Transports: []core.RemoteCount{{Name: "sysv", Count: 1}}},
 	}
 	twice := core.Metrics{
 		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}, {Device: cuda, Allocs: 2, Frees: 4, AllocatedBytes: 6, FreedBytes: 8, AllocErrors: 10, Tensors: 12, Buffers: 14, Opens: 16, Closes: 18, HostWaits: 20, HostWaitTime: 22}},
@@ -312,6 +315,8 @@ func TestMetricsPlus(t *testing.T) {
 		Share: core.ShareMetrics{Connections: 10, Refused: 2, Ended: []core.ShareEndMetrics{{Reason: "closed", Count: 1}, {Reason: "limit", Count: 2}}, Sent: 4, Received: 6, Released: 8,
 			BytesSent: 10, BytesReceived: 12, BytesCopied: 14, MemoriesSent: 16, MemoriesOpened: 18, InFlight: 20, Held: 22,
 			FramesSent: 24, FramesReleased: 26, FramesReceived: 28, FramesDropped: 30, FrameBytesSent: 32, FrameBytesReceived: 34, LoanWaits: 36, ReceiveWaits: 38, FramesInFlight: 40, FramesHeld: 42},
+		Remote: core.RemoteMetrics{Connections: 10, Refused: 2, Ended: []core.RemoteCount{{Name: "silent", Count: 2}}, Transports: []core.RemoteCount{{Name: "sysv", Count: 1}, {Name: "tcp", Count: 4}}, Sent: 4, Received: 6,
+			BytesSent: 8, BytesReceived: 10, BytesCopied: 12, Served: 14, RequestsRefused: 16, Dropped: 18, Leases: 20, InFlight: 22, Waiting: 24, Offers: 26},
 	}
 	for range 2 { // the second time shows that the first has changed nothing
 		if got := a.Plus(b).Plus(a); !reflect.DeepEqual(got, twice) {
@@ -322,6 +327,9 @@ func TestMetricsPlus(t *testing.T) {
 	want := core.DeviceMetrics{Device: cuda, Allocs: 1, Frees: 1, AllocatedBytes: 3, FreedBytes: 3, AllocErrors: 5, Opens: 8, Closes: 8, HostWaits: 10, HostWaitTime: 11}
 	if ended != want || a.Devices[0].Tensors != 6 {
 		t.Errorf("%+v, want %+v", ended, want)
+	}
+	if r := a.Ended().Remote; r.OpenConnections() != 0 || r.InFlight != 0 || r.Waiting != 0 || r.Offers != 0 || r.Sent != 2 || len(r.Ended) != 2 || a.Remote.OpenConnections() != 4 || len(a.Remote.Ended) != 1 {
+		t.Errorf("%+v", r)
 	}
 	s := a.Ended().Share
 	if s.OpenConnections() != 0 || s.InFlight != 0 || s.Held != 0 || s.FramesInFlight != 0 || s.FramesHeld != 0 || s.FramesSent != 12 || s.Sent != 2 || len(s.Ended) != 2 || a.Share.OpenConnections() != 4 || len(a.Share.Ended) != 1 {

@@ -88,6 +88,7 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 		return nil, &ConnError{Peer: socket.RemoteAddr().String(), Err: err}
 	}
 	liveConns.Add(1)
+	countMade(c)
 	c.work.Go(c.read)
 	c.work.Go(c.ping)
 	go c.finish()
@@ -274,6 +275,7 @@ func (c *Conn) finish() {
 	c.inbound, c.fetching, c.putting, c.drained = nil, nil, nil, true
 	c.mu.Unlock()
 	c.own.close()
+	countEnded(c)
 	liveConns.Add(-1)
 	close(c.ended)
 }

@@ -91,6 +91,9 @@ func (l *Listener) greet(socket net.Conn) {
 	defer cancel()
 	c, err := newConn(ctx, socket, l.options, true, "", &l.offers)
 	if err != nil {
+		if l.life.Err() == nil { // else it is this side that has ended the handshake
+			counted.refused.Add(1)
+		}
 		return
 	}
 	select {

@@ -204,7 +204,10 @@ func (s *offers) open(f *Offer, d *description) (*Offer, error) {
 	}
 	if !d.Expires.IsZero() {
 		f.mu.Lock()
-		f.timer = time.AfterFunc(time.Until(d.Expires), func() { _ = f.Close() })
+		f.timer = time.AfterFunc(time.Until(d.Expires), func() {
+			counted.leases.Add(1) // an offer that ends before stops the timer
+			_ = f.Close()
+		})
 		f.mu.Unlock()
 	}
 	return f, nil

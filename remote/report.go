@@ -46,14 +46,17 @@ func (r *Report) because(format string, args ...any) {
 // finishReport completes a report.
 func (c *Conn) finishReport(r *Report, start time.Time) {
 	r.Duration = time.Since(start)
-	c.mu.Lock()
-	r.Transports = c.transports
-	c.mu.Unlock()
-	if r.Transports != nil || r.Bytes == 0 {
-		return
+	r.Transports = c.usedTransports()
+	if r.Transports == nil && r.Bytes > 0 {
+		r.Transports = c.noteTransports()
 	}
-	r.Transports = c.worker.Transports() // it takes some microseconds, so it is asked once
+}
+
+// noteTransports asks UCX which transports it has chosen, and notes them. It takes some microseconds, so it is asked once.
+func (c *Conn) noteTransports() []string {
+	names := c.worker.Transports()
 	c.mu.Lock()
-	c.transports = r.Transports
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.transports = names
+	return names
 }

@@ -111,6 +111,9 @@ func (c *Conn) serve(k control, payload []byte) error {
 			}
 			return
 		}
+		if q.bytes > 0 && k != controlSum && c.usedTransports() == nil {
+			c.noteTransports()
+		}
 		c.mu.Lock()
 		c.stats.Served++
 		if in != nil {
