@@ -179,7 +179,7 @@ func sendToNobody(t *testing.T, _ core.Device, c *Conn, _ []byte) error {
 func gatherWhileOneDies(t *testing.T, d core.Device, descriptor []byte, kill func()) {
 	lives, other := offering(t)
 	kill()
-	y, r, err := Gather(t.Context(), []Source{{Descriptor: descriptor}, {Descriptor: other}}, d, Options{Insecure: true, KeepAlive: time.Minute})
+	y, r, err := Gather(t.Context(), []Part{{Descriptor: descriptor}, {Descriptor: other}}, d, Options{Insecure: true, KeepAlive: time.Minute})
 	if err != nil {
 		t.Fatalf("%v: %+v", err, r.Sources)
 	}

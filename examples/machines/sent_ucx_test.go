@@ -16,29 +16,8 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-func TestMain(m *testing.M) { coretest.Main(m) }
-
-// docs/remote.md shows these programs; what it shows must be what compiles.
-func TestTheDocumentationShowsThesePrograms(t *testing.T) {
-	page, err := os.ReadFile("../../docs/remote.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"receive", "send"} {
-		source, err := os.ReadFile(filepath.Join(name, "main.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, code, _ := strings.Cut(string(source), "\nfunc main() {\n")
-		code, _, _ = strings.Cut(code, "\nfunc check(")
-		if code == "" || !strings.Contains(string(page), "```go\nfunc main() {\n"+strings.TrimRight(code, "\n")+"\n```") {
-			t.Errorf("docs/remote.md does not show %s/main.go as it is", name)
-		}
-	}
-}
-
 // The receiver writes the tensors that the sender has read.
-func TestTheProgramsRun(t *testing.T) {
+func TestAModelIsSent(t *testing.T) {
 	coretest.BuildsProgram(t)
 	folder := t.TempDir()
 	for _, name := range []string{"receive", "send"} {
