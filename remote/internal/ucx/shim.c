@@ -4,6 +4,9 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,6 +325,12 @@ int dlx_ucx_disconnect(dlx_ucx_worker *w, int rounds) {
 	}
 	dlx_ucx.ucp_request_free(request);
 	return done;
+}
+
+void dlx_ucx_trim(void) {
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }
 
 void dlx_ucx_close(dlx_ucx_worker *w) {

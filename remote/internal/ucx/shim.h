@@ -94,6 +94,8 @@ void dlx_ucx_copy(const dlx_ucx_message *m, uintptr_t data);
 void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m);
 int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max);
 int dlx_ucx_disconnect(dlx_ucx_worker *w, int rounds);
+// dlx_ucx_trim gives free memory of the C library back to the system.
+void dlx_ucx_trim(void);
 void dlx_ucx_close(dlx_ucx_worker *w);
 ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w, int epoll);
 void dlx_ucx_signal(dlx_ucx_worker *w);

@@ -436,5 +436,23 @@ func (w *Worker) Close() error {
 	_ = w.file.Close()
 	<-w.ended
 	liveWorkers.Add(-1)
+	trimLater()
 	return nil
+}
+
+// trimAfter is how long the C library keeps the memory of workers that were closed. It gives back nothing by itself, and spreads
+// the next workers over its arenas, so that each worker would take some 200 KiB for ever. To look for pages to give back takes
+// milliseconds, so many workers share that.
+const trimAfter = time.Second
+
+var trimming atomic.Bool
+
+// trimLater lets the C library give free memory back soon.
+func trimLater() {
+	if trimming.CompareAndSwap(false, true) {
+		time.AfterFunc(trimAfter, func() {
+			trimming.Store(false)
+			C.dlx_ucx_trim()
+		})
+	}
 }
