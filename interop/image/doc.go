@@ -16,6 +16,11 @@
 // An image keeps the memory of its tensor until release is called, even if the garbage collector finds it unused; see
 // ToRGBA. Images are for reading and writing, so a read-only tensor is refused with core.ErrReadOnly.
 //
+// # Batches
+//
+// Batch makes of images of one size what a network for images expects: one tensor of float32, or another type, on any
+// device, with the channels before the rows, and each channel scaled. It reads every pixel once.
+//
 // # 16 bits
 //
 // Images with 16 bits for each channel store the high byte first, whatever the processor does. From therefore refuses

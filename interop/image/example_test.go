@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"log"
 
+	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	dlximage "github.com/dlx-go/dlx/interop/image"
 )
@@ -59,6 +60,24 @@ func Example() {
 	// cropped: uint8 [3 2 5] [1 20 4]
 	// input: float32 [3 2 5] 245
 	// result: (0,0)-(5,2) {245 235 225 255}
+}
+
+// Makes a batch of frames: planes of float32, with the mean subtracted and divided by the standard deviation. On a GPU, d is
+// that device, and the pixels are uploaded as bytes.
+func ExampleBatch() {
+	ctx := context.Background()
+	d, err := cpu.New().Open(ctx, core.CPU)
+	check(err)
+	defer d.Close()
+	frames := []image.Image{image.NewRGBA(image.Rect(0, 0, 224, 224)), image.NewYCbCr(image.Rect(0, 0, 224, 224), image.YCbCrSubsampleRatio420)}
+	batch, err := dlximage.Batch(ctx, frames, d, dlximage.BatchOptions{
+		Scale:  []float32{1 / (255 * 0.229), 1 / (255 * 0.224), 1 / (255 * 0.225)},
+		Offset: []float32{-0.485 / 0.229, -0.456 / 0.224, -0.406 / 0.225},
+	})
+	check(err)
+	defer batch.Close()
+	fmt.Println(batch.DType(), batch.Shape())
+	// Output: float32 [2 3 224 224]
 }
 
 // picture returns a PNG of 5 by 4 pixels.

@@ -9,7 +9,7 @@ import (
 
 func TestNilArguments(t *testing.T) {
 	coretest.CheckNils(t, map[string]any{
-		"From": From, "Planes": Planes, "Copy": Copy, "Copy16": Copy16,
+		"From": From, "Planes": Planes, "Copy": Copy, "Copy16": Copy16, "Batch": Batch,
 		"ToRGBA": ToRGBA, "ToNRGBA": ToNRGBA, "ToGray": ToGray, "ToAlpha": ToAlpha, "View": View,
 	},
 		(*image.RGBA)(nil), (*image.NRGBA)(nil), (*image.CMYK)(nil), (*image.Gray)(nil), (*image.Alpha)(nil), (*image.Paletted)(nil),

@@ -1,0 +1,141 @@
+package gpuconvert_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
+	"github.com/dlx-go/dlx/core"
+)
+
+func TestSupports(t *testing.T) {
+	half := core.Scaling{Scale: []float32{0.5}}
+	for _, c := range []struct {
+		dst, src core.DType
+		s        core.Scaling
+		ok       bool
+	}{
+		{core.TypeFloat32, core.TypeUint8, core.Scaling{}, true},
+		{core.TypeFloat16, core.TypeInt16, half, true},
+		{core.TypeUint8, core.TypeUint8, half, true},
+		{core.TypeUint8, core.TypeInt8, core.Scaling{}, false}, // it wraps around
+		{core.TypeFloat32, core.TypeFloat32, half, false},
+		{core.TypeFloat32, core.TypeInt32, half, false},
+		{core.TypeFloat64, core.TypeUint8, half, false},
+		{core.TypeFloat32, core.TypeUint8, core.Scaling{Scale: []float32{1, 0x1p-101}}, false},
+		{core.TypeFloat32, core.TypeUint8, core.Scaling{Offset: []float32{0x1p101}}, false},
+		{core.TypeFloat32, core.TypeUint8, core.Scaling{Scale: []float32{0}, Offset: []float32{-0x1p-100}}, true},
+	} {
+		err := gpuconvert.Supports("test", c.dst, c.src, c.s)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, core.ErrNotSupported) {
+			t.Errorf("%v from %v, %+v: %v", c.dst, c.src, c.s, err)
+		}
+	}
+}
+
+// element is one that a dispatch converts: where it lies, in bytes, and its numbers.
+type element struct {
+	dst, src      int64
+	scale, offset float32
+}
+
+// visit lists what a dispatch converts, as the kernel does.
+func visit(t *testing.T, d gpuconvert.Dispatch, dst, src int64, l gpuconvert.Limits) (list []element) {
+	k := d.Constants
+	for id := range k.Count {
+		rest, to, from := id, k.DstFirst, k.SrcFirst
+		for i := range k.N {
+			step := int32(rest % k.N[i])
+			rest /= k.N[i]
+			to, from = to+step*k.DstStep[i], from+step*k.SrcStep[i]
+		}
+		for c := range k.Channels {
+			e := element{d.Dst.Offset + int64(to)*dst, d.Src.Offset + int64(from)*src, k.Scale[c], k.Offset[c]}
+			list = append(list, e)
+			if e.dst < d.Dst.Offset || e.dst+dst > d.Dst.Offset+d.Dst.Size || e.src < d.Src.Offset || e.src+src > d.Src.Offset+d.Src.Size {
+				t.Fatalf("%+v lies outside of the windows %+v and %+v", e, d.Dst, d.Src)
+			}
+			to, from = to+k.ChannelDst, from+k.ChannelSrc
+		}
+	}
+	for _, w := range []gpuconvert.Window{d.Dst, d.Src} {
+		if w.Offset < 0 || w.Offset%l.Alignment != 0 || w.Size%4 != 0 || w.Size > l.Range {
+			t.Fatalf("a window is %+v, and the limits are %+v", w, l)
+		}
+	}
+	if d.Groups == 0 || d.Groups > l.Groups {
+		t.Fatalf("%d groups, at most %d", d.Groups, l.Groups)
+	}
+	return list
+}
+
+// Every element is converted once, with the numbers of its channel, whatever the layouts and the limits are.
+func TestPlan(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		rank := 1 + r.IntN(7)
+		shape := make([]int64, rank)
+		for i := range shape {
+			shape[i] = 1 + r.Int64N(7)
+		}
+		tensor := func(d core.DType) *core.Tensor {
+			size := int64(d.Bits / 8)
+			strides, at, first := make([]int64, rank), int64(1), int64(0)
+			for _, axis := range r.Perm(rank) {
+				strides[axis] = at
+				at = at*shape[axis] + r.Int64N(3)
+				if r.IntN(3) == 0 {
+					first += (shape[axis] - 1) * strides[axis]
+					strides[axis] = -strides[axis]
+				}
+			}
+			x, err := core.Wrap(core.Memory{ID: core.CPU, Size: core.UnknownSize, Handle: 64},
+				core.Spec{DType: d, Shape: shape, Strides: strides, Offset: (first + r.Int64N(20)) * size})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x
+		}
+		dst := tensor([]core.DType{core.TypeFloat32, core.TypeFloat16, core.TypeUint8}[r.IntN(3)])
+		src := tensor([]core.DType{core.TypeUint8, core.TypeInt16}[r.IntN(2)])
+		s := core.Scaling{Axis: r.IntN(rank)}
+		switch r.IntN(3) {
+		case 0:
+			for range shape[s.Axis] {
+				s.Scale, s.Offset = append(s.Scale, r.Float32()), append(s.Offset, r.Float32())
+			}
+		case 1:
+			s.Scale = []float32{r.Float32()}
+		}
+		l := gpuconvert.Limits{Range: 1 << 30, Alignment: int64(4 << r.IntN(4)), Groups: 65535}
+		if r.IntN(2) == 0 {
+			l.Range = 1<<10 + r.Int64N(1000)
+		}
+		want := make(map[element]int)
+		index := make([]int64, rank)
+		for n := int64(0); n < src.NumElements(); n++ {
+			rest := n
+			e := element{dst: dst.Offset(), src: src.Offset()}
+			for i := range shape {
+				index[i] = rest % shape[i]
+				rest /= shape[i]
+				e.dst += index[i] * dst.Layout().Stride(i) * int64(dst.DType().Bits/8)
+				e.src += index[i] * src.Layout().Stride(i) * int64(src.DType().Bits/8)
+			}
+			e.scale, e.offset = s.At(int(index[s.Axis]))
+			want[e]++
+		}
+		for d := range gpuconvert.Plan(dst, src, s, l) {
+			for _, e := range visit(t, d, int64(dst.DType().Bits/8), int64(src.DType().Bits/8), l) {
+				want[e]--
+			}
+		}
+		for e, n := range want {
+			if n != 0 {
+				t.Fatalf("%v from %v: %+v is converted %d times", dst, src, e, 1-n)
+			}
+		}
+		_, _ = dst.Close(), src.Close()
+	}
+}
