@@ -18,6 +18,7 @@ func (l *lister) deviceCases(id core.DeviceID) {
 	l.stridedOnDevice(id)
 	l.memoryCases(id)
 	l.add(manyCase(id), l.extra(id))
+	l.framesCases(id, l.extra(id))
 	l.fileCases(id)
 }
 

@@ -164,7 +164,7 @@ func TestOnlyWhatIsAskedForIsListed(t *testing.T) {
 			return strings.Contains(c.Family, "_all_") || strings.Contains(c.Family, "all_to") || slices.Contains(append(slices.Clone(c.From), c.To...), gl)
 		}},
 		{"sizes", Selection{Devices: []core.DeviceID{gl}, Sizes: []int64{8192}}, func(c Case) bool {
-			return c.Kind != Bandwidth || c.Size == 8192 || c.Family == "many" || strings.HasPrefix(c.Family, "strided/")
+			return c.Kind != Bandwidth || c.Size == 8192 || c.Family == "many" || c.Family == "frames" || strings.HasPrefix(c.Family, "strided/")
 		}},
 		{"a buffer", Selection{Devices: []core.DeviceID{gl}, Buffer: 12345}, func(c Case) bool {
 			return c.Family != "host_to_device_memcpy_ce" || c.Size == 12345

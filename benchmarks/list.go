@@ -60,6 +60,7 @@ func List(ctx context.Context, s Selection) []Case {
 	some := len(s.Pairs)+len(s.Transfers) > 0 && s.Devices == nil
 	if !some && (s.Devices == nil || slices.Contains(s.Devices, core.CPU)) {
 		l.cases = append(l.cases, hostCases()...)
+		l.framesCases(core.CPU, false)
 		l.fileCases(core.CPU)
 	}
 	if !some {

@@ -64,6 +64,49 @@ def copy_rows(request):
     return sample
 
 
+def frames(request):
+    """Frames RGBA become planes of float32: red, green and blue, scaled. Each library as its users write it."""
+    library = importlib.import_module(request["library"])
+    scale, mean = 1 / 255, (0.485, 0.456, 0.406)
+    pixels = np.resize(np.arange(65521, dtype=np.uint32).astype(np.uint8), request["shape"])
+    if request["library"] == "cv2":
+        library.setNumThreads(request["threads"])
+        raised = [255 * m for m in mean]
+
+        def convert():
+            colors = [library.cvtColor(frame, library.COLOR_RGBA2RGB) for frame in pixels]
+            return library.dnn.blobFromImages(colors, scale, mean=raised)
+
+    elif request["library"] == "torch":
+        library.set_num_threads(request["threads"])
+        source, offset = library.from_numpy(pixels), library.tensor(mean).view(3, 1, 1)
+
+        def convert():
+            planes = source[..., :3].permute(0, 3, 1, 2)
+            return planes.to(library.float32, memory_format=library.contiguous_format).mul_(scale).sub_(offset)
+
+    else:
+        offset = np.array(mean, np.float32).reshape(3, 1, 1)
+        n, height, width, _ = request["shape"]
+        out = np.empty((n, 3, height, width), np.float32)
+
+        def convert():
+            np.multiply(pixels[..., :3].transpose(0, 3, 1, 2), np.float32(scale), out=out)
+            return np.subtract(out, offset, out=out)
+
+    expected = pixels[-1, -1, -1, :3].astype(np.float32) * np.float32(scale) - np.array(mean, np.float32)
+    if not np.allclose(np.asarray(convert())[-1, :, -1, -1], expected, atol=1e-5):
+        raise ValueError("the library does not make the same planes")
+
+    def sample(n):
+        start = time.perf_counter_ns()
+        for _ in range(n):
+            convert()
+        return time.perf_counter_ns() - start
+
+    return sample
+
+
 def from_dlpack(request):
     """A tensor from NumPy to NumPy."""
     array = np.zeros(request["shape"], request["dtype"])
@@ -77,7 +120,7 @@ def from_dlpack(request):
     return sample
 
 
-PREPARE = {f.__name__: f for f in (nothing, copyto, copy_rows, from_dlpack)}
+PREPARE = {f.__name__: f for f in (nothing, copyto, copy_rows, frames, from_dlpack)}
 
 answer(numpy=np.__version__)
 samples = {}  # of each library
