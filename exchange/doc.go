@@ -29,6 +29,21 @@
 // device is closed and no tensor uses it. If the device does not implement CloseNotifier of
 // package backendkit, it is closed with the last tensor that uses it.
 //
+// # Conversions
+//
+// [Options.Convert] makes a conversion part of a move: another element type, a scale and an
+// offset for each channel, another order of the axes, and flips. Every byte is read once, and
+// the result has the same bits wherever it is made; [core.Scaling] defines them. The place is
+//
+//   - the device on which the tensor lies already, if it is a [core.Converter] that can;
+//   - otherwise the destination, if the source's bytes are not more than the result's, or the
+//     source's device, if they are: so that fewer bytes move between devices;
+//   - the host, if no device can, or if the device is the processor of the host. From memory
+//     of a device it converts in pieces, so that it needs little memory.
+//
+// The report says where that was, in [Report.Converted] and its steps. [Report.Refused] has
+// the reason why a device did not convert.
+//
 // # Devices
 //
 // The package imports no backend: it uses devices through their interfaces. It uses an

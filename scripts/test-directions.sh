@@ -55,6 +55,7 @@ forbidden=(
   "backends/internal/dl         stream"
   "backends/internal/external   stream"
   "backends/internal/gpucopy    backends/internal/dl"
+  "backends/internal/gpuconvert backends/internal/dl"
   "backends/internal/reaper     stream"
   "backends/internal/microsleep core"
   "backends/internal/relay      stream"
