@@ -11,8 +11,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
+	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )

@@ -223,6 +223,10 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 		if fd < 0 && o.foreign() { // what drivers do is not defined
 			return core.ExternalMemory{}, errorf(core.ErrInvalid, "vkGetMemoryFdKHR", "the driver gave no descriptor of the VkDeviceMemory of another library: allocate it with VkExportMemoryAllocateInfo, as ExportTypes %#x says", uint32(o.exports))
 		}
+		if err := external.CheckExported(name, "vkGetMemoryFdKHR", t, fd); err != nil {
+			_ = os.NewFile(uintptr(fd), "exported").Close()
+			return core.ExternalMemory{}, err
+		}
 		h, err := external.Export(t, fd)
 		return core.ExternalMemory{
 			Handle: h, Size: o.whole, Offset: o.offset + m.Offset, Length: m.Size,

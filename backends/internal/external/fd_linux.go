@@ -36,6 +36,18 @@ func (i *Importer) CheckFD(call string, t core.HandleType, fd int, size int64) e
 	return nil
 }
 
+// CheckExported fails with ErrNotSupported if a driver gave fd for memory as a dma-buf, and it is a memfd: Mesa's drivers for the
+// CPU give that whatever they were asked for, and no other API opens it as a dma-buf. fd stays open.
+func CheckExported(backend, call string, t core.HandleType, fd int) error {
+	if t != core.HandleDMABuf {
+		return nil
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil {
+		return nil // only memfds have seals
+	}
+	return core.Errorf(core.ErrNotSupported, backend, call, "the driver was asked for a dma-buf and gave a memfd: export as %v", core.HandleOpaqueFD)
+}
+
 // bytesBehindHead returns how much memory follows the header in a file of Mesa's drivers for the CPU. The
 // header has two words, the size of the file and the offset of the memory, which those drivers trust.
 func bytesBehindHead(fd int, size int64) int64 {

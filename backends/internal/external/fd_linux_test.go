@@ -158,3 +158,26 @@ func TestWhatIsExportedIsOwnedByItsHandle(t *testing.T) {
 		t.Errorf("%v, error %v; the descriptor is open: %v", h, err, isOpen(fd))
 	}
 }
+
+// A memfd is not a dma-buf; as an opaque descriptor it may be whatever the driver says.
+func TestAMemfdIsNotADMABuf(t *testing.T) {
+	fd, err := unix.MemfdCreate("exported", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := external.CheckExported("vulkan", "vkGetMemoryFdKHR", core.HandleDMABuf, fd); !errors.Is(err, core.ErrNotSupported) {
+		t.Errorf("error %v, want %q", err, core.ErrNotSupported)
+	}
+	if err := external.CheckExported("vulkan", "vkGetMemoryFdKHR", core.HandleOpaqueFD, fd); err != nil {
+		t.Error(err)
+	}
+	device, err := unix.Open("/dev/zero", unix.O_RDWR, 0) // without seals, as a dma-buf
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(device)
+	if err := external.CheckExported("vulkan", "vkGetMemoryFdKHR", core.HandleDMABuf, device); err != nil {
+		t.Error(err)
+	}
+}
