@@ -19,8 +19,8 @@ const (
 	defaultMessage = 512 << 20
 	defaultTensor  = 64 << 30
 	minBatch       = 64
-	// defaultWindow keeps what is under way in the processor's caches: with 8 MiB a copy on one machine takes half as much
-	// processor time again.
+	// defaultWindow bounds what one call has under way in memory. With 8 MiB a copy on one machine makes a third fewer
+	// system calls and wakes a third fewer threads; internal/speed compares the speeds.
 	defaultWindow = 1 << 20
 	minWindow     = 64 << 10
 	// readBuffer and writeBuffer are how many bytes a system call reads or writes.

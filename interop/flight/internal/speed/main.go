@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ type settings struct {
 	rounds int
 	python string
 	out    string
+	only   *regexp.Regexp
 	script string // speed.py
 	child  []string
 }
@@ -58,8 +60,14 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 7, "`number` of rounds")
 	flag.StringVar(&s.python, "python", "", "a Python `program` with PyArrow; without it, only Go is measured")
 	flag.StringVar(&s.script, "script", "internal/speed/speed.py", "PyArrow's ends, a `file`")
+	only := flag.String("only", "", "measure only the bare copy and the cases that match a `regexp`, such as ^put.524288$")
 	flag.StringVar(&s.out, "out", "", "write the results as JSON to this `file`")
 	flag.Parse()
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		fmt.Fprintln(os.Stderr, "speed: -only:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, s); err != nil {
@@ -91,6 +99,11 @@ type result struct {
 	Ratio float64 `json:"of_tcp"`
 }
 
+// windows are the windows that are measured with batches of the usual size, which is the default.
+var windows = []int32{1 << 20, 2 << 20, 4 << 20, 8 << 20}
+
+const usualBatch = 512 << 10
+
 // measured is a case to measure. run returns how long one copy took.
 type measured struct {
 	name  string
@@ -116,6 +129,9 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
+	cases = append(cases[:1], slices.DeleteFunc(cases[1:], func(c measured) bool {
+		return !s.only.MatchString(fmt.Sprintf("%s %d", c.name, c.batch))
+	})...)
 	load, _ := os.ReadFile("/proc/loadavg") // of Linux
 	r := report{
 		Schema: "dlx-flight/1", Date: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
@@ -219,12 +235,27 @@ func (b *bench) cases(ctx context.Context) ([]measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	cases := []measured{{"tcp", 0, bare}}
+	cases := []measured{{"tcp", 0, bare(make([]byte, b.bytes))}}
 	d, err := openCPU(ctx)
 	if err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, d.Close)
+	// The system clears the pages of new memory, as those of the tensors below.
+	cases = append(cases, measured{"tcp to new memory", 0, func(ctx context.Context) (took time.Duration, err error) {
+		begin := time.Now()
+		t, err := core.Empty(ctx, d, core.TypeFloat32, []int64{b.bytes / 4}, core.AllocOptions{})
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, t.Close()) }()
+		data, err := core.Mutable[float32](t)
+		if err != nil {
+			return 0, err
+		}
+		_, err = bare(asBytes(data))(ctx)
+		return time.Since(begin), err
+	}})
 	src, err := newTensor(ctx, d, b.bytes)
 	if err != nil {
 		return nil, err
@@ -236,6 +267,18 @@ func (b *bench) cases(ctx context.Context) ([]measured, error) {
 			return nil, err
 		}
 		cases = append(cases, measured{"get", n, getter(c, "tensor", d)}, measured{"put", n, putter(c, src)})
+	}
+	for _, window := range windows {
+		var address string
+		if _, err := fmt.Fscan(out, &address); err != nil {
+			return nil, err
+		}
+		c, err := b.connect(address, flight.ClientOptions{Insecure: true, Window: window})
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf(", window of %d KiB", window>>10)
+		cases = append(cases, measured{"get" + name, usualBatch, getter(c, "tensor", d)}, measured{"put" + name, usualBatch, putter(c, src)})
 	}
 	if b.python == "" {
 		return cases, nil
@@ -316,7 +359,11 @@ func (b *bench) pythonCases(ctx context.Context, cases []measured, addresses map
 }
 
 func (b *bench) client(address string, batch int64) (*flight.Client, error) {
-	c, err := flight.NewClient(address, flight.ClientOptions{Insecure: true, BatchBytes: batch})
+	return b.connect(address, flight.ClientOptions{Insecure: true, BatchBytes: batch})
+}
+
+func (b *bench) connect(address string, o flight.ClientOptions) (*flight.Client, error) {
+	c, err := flight.NewClient(address, o)
 	if err == nil {
 		b.closers = append(b.closers, c.Close)
 	}
@@ -343,20 +390,21 @@ func putter(c *flight.Client, src *core.Tensor) func(context.Context) (time.Dura
 	}
 }
 
-// bare returns a copy through a connection without Flight: the other process writes the whole memory at once.
-func (b *bench) bare(address string) (func(context.Context) (time.Duration, error), error) {
+// bare returns a copy to memory through a connection without Flight: the other process writes the whole memory at once.
+func (b *bench) bare(address string) (func(data []byte) func(context.Context) (time.Duration, error), error) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, c.Close)
-	data := make([]byte, b.bytes)
-	return func(context.Context) (time.Duration, error) {
-		begin := time.Now()
-		if _, err := c.Write([]byte{1}); err != nil {
-			return 0, err
+	return func(data []byte) func(context.Context) (time.Duration, error) {
+		return func(context.Context) (time.Duration, error) {
+			begin := time.Now()
+			if _, err := c.Write([]byte{1}); err != nil {
+				return 0, err
+			}
+			_, err := io.ReadFull(c, data)
+			return time.Since(begin), err
 		}
-		_, err := io.ReadFull(c, data)
-		return time.Since(begin), err
 	}, nil
 }

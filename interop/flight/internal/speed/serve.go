@@ -16,7 +16,7 @@ import (
 )
 
 // serve is the process at the other end. It prints the address of the bare connection and those of a server for each
-// size of batches, and ends with its input.
+// size of batches and of windows, and ends with its input.
 func serve(bytes string) (err error) {
 	n, err := strconv.ParseInt(bytes, 10, 64)
 	if err != nil {
@@ -44,8 +44,16 @@ func serve(bytes string) (err error) {
 	defer bare.Close()
 	go answer(bare, asBytes(data))
 	fmt.Println(bare.Addr())
+	var servers []flight.ServerOptions
 	for _, batch := range (&settings{bytes: n}).batches() {
-		s, err := flight.NewServer(flight.ServerOptions{Insecure: true, Device: d, BatchBytes: batch})
+		servers = append(servers, flight.ServerOptions{BatchBytes: batch})
+	}
+	for _, window := range windows {
+		servers = append(servers, flight.ServerOptions{BatchBytes: usualBatch, Window: window})
+	}
+	for _, o := range servers {
+		o.Insecure, o.Device = true, d
+		s, err := flight.NewServer(o)
 		if err != nil {
 			return err
 		}
