@@ -148,6 +148,9 @@ func dlxgo_remote_describe(data unsafe.Pointer, size C.size_t, out **C.dlx_text,
 		if d.Shape == nil { // JSON has null for nil
 			d.Shape = []int64{}
 		}
+		if d.Expires = d.Expires.UTC(); d.Expires.Year() > 9999 {
+			return invalid("the descriptor expires in the year %d, which JSON cannot express", d.Expires.Year())
+		}
 		return setJSON(out, d)
 	})
 }

@@ -9,6 +9,7 @@ import os
 import pathlib
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -269,6 +270,9 @@ def test_offers() -> None:
         lease = remote.describe(listener.offer(a, lease=3600, address="example.test:1"))
         assert lease.address == "example.test:1" and lease.expires is not None
         assert abs(lease.expires - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(hours=2)
+        for expires in (1 << 51, 1 << 60):  # from a peer that lies
+            with pytest.raises(ValueError, match="expires"):
+                remote.describe(own[:24] + expires.to_bytes(8, "little") + own[32:])
         d.close()
         with pytest.raises(EOFError):
             c.fetch(own)
@@ -386,7 +390,14 @@ WAITS: dict[str, Callable[[remote.Connection, remote.Listener], object]] = {
     "accept": lambda c, listener: listener.accept(),
     "send": lambda c, listener: c.send(np.zeros(1 << 20)),
     "wait_received": lambda c, listener: c.wait_received(),
+    "connect": lambda c, listener: connect_to_nobody(),
 }
+
+
+def connect_to_nobody() -> None:
+    """Connect to a process that listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote.connect(f"127.0.0.1:{silent.getsockname()[1]}", token=TOKEN)
 
 
 @needs_ucx

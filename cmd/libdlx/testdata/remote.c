@@ -242,6 +242,10 @@ static void offers(void) {
 	CHECK(other == NULL);
 	how.reserved32 = 0;
 	FAILS(DLX_ERR_INVALID, dlx_remote_describe("nonsense", 8, &text, &err));
+	d[30] = 8; /* the end of the lease, in 70,000 years */
+	FAILS(DLX_ERR_INVALID, dlx_remote_describe(d, n, &text, &err));
+	CHECK(text == NULL && strstr(err.text, "year"));
+	d[30] = 0;
 	FAILS(DLX_ERR_INVALID, dlx_remote_describe(NULL, 8, &text, &err));
 	FAILS(DLX_ERR_INVALID, dlx_remote_describe(d, (size_t)-1, &text, &err));
 	FAILS(DLX_ERR_INVALID, dlx_remote_connection_fetch(e.client, NULL, 0, 0, -1, cpu, 0, &u, NULL, &err));
