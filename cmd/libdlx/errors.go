@@ -87,10 +87,15 @@ func report(e *C.dlx_error, err error) C.dlx_status {
 	put(e.origin[:], failed.Backend)
 	put(e.call[:], failed.Call)
 	e.truncated = 0
-	if !put(e.text[:], err.Error()) {
+	if !put(e.text[:], textOf(err)) {
 		e.truncated = 1
 	}
 	return status
+}
+
+// textOf returns the text of an error. That of Go for a context is unknown in other languages, whose calls have time limits.
+func textOf(err error) string {
+	return strings.ReplaceAll(err.Error(), context.DeadlineExceeded.Error(), "the time limit of the call has passed")
 }
 
 // put writes a text to an array of C, with a NUL at its end, and reports whether all of it fits. The text is cut between

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -47,3 +48,12 @@ func TestStatuses(t *testing.T) {
 }
 
 func divide(a, b int) int { return a / b }
+
+// The text of a time limit has no words of Go.
+func TestTextOfATimeLimit(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, fmt.Errorf("cpu: %w", context.DeadlineExceeded)} {
+		if got := textOf(err); !strings.HasSuffix(got, "the time limit of the call has passed") || strings.Contains(got, "context") {
+			t.Errorf("%q", got)
+		}
+	}
+}

@@ -180,6 +180,8 @@ def test_errors_have_the_names_of_python() -> None:
                 s.receive(timeout=LIMIT)
             for frame in frames:
                 frame.close()
+            with pytest.raises(TimeoutError, match="dlx: the time limit of the call has passed$"):
+                d.subscribe("nobody", timeout=0.01)
             with pytest.raises(ValueError, match="what loan returns"):
                 p.send(share.empty(3))
 
