@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -173,6 +174,7 @@ func TestHostileLists(t *testing.T) {
 				defer close(stop)
 				for id := uint64(1); id <= 2 && b.Err() == nil; id++ {
 					for b.Err() == nil && !b.isAsking(id) {
+						runtime.Gosched()
 					}
 					_ = a.tell(t.Context(), controlListed, func(b []byte) []byte { return append(le.AppendUint64(b, id), answer...) })
 				}

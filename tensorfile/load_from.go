@@ -71,9 +71,8 @@ type fetching struct {
 	wants   []*wanted
 	total   int64 // bytes of all that is fetched
 
-	mu     sync.Mutex
-	done   int64
-	report LoadReport
+	mu   sync.Mutex
+	done int64 // bytes
 }
 
 // wanted is a tensor to fetch.

@@ -34,7 +34,7 @@ func main() {
 	for {
 		conn, err := listener.Accept(context.Background())
 		check(err)
-		go func() { <-conn.Done(); conn.Close() }()
+		go func() { <-conn.Done(); check(conn.Close()) }()
 	}
 }
 
