@@ -156,7 +156,7 @@ func TestPrograms(t *testing.T) {
 func TestRemote(t *testing.T) {
 	l := built(t)
 	program := l.compile(t, "testdata/remote.c")
-	if !slices.Contains(strings.Split(os.Getenv("TAGS"), ","), "ucx") {
+	if !withUCX() {
 		run(t, nil, program, "built without UCX")
 		return
 	}
@@ -186,7 +186,13 @@ func TestSanitized(t *testing.T) {
 	run(t, env, l.compile(t, "testdata/dlpack.c", sanitizer))
 	run(t, env, l.compile(t, "testdata/misuse.c", sanitizer), l.work)
 	run(t, env, l.compile(t, "testdata/share.c", sanitizer), l.work)
+	if withUCX() {
+		run(t, env, l.compile(t, "testdata/remote.c", sanitizer), "ucx")
+	}
 }
+
+// withUCX reports whether the library was built with package remote.
+func withUCX() bool { return slices.Contains(strings.Split(os.Getenv("TAGS"), ","), "ucx") }
 
 // withoutDrivers is an environment in which no driver is found.
 var withoutDrivers = []string{"VK_DRIVER_FILES=/nonexistent", "VK_ICD_FILENAMES=/nonexistent", "OCL_ICD_VENDORS=/nonexistent",
