@@ -106,7 +106,7 @@ export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
+.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-share bench-planted docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +156,10 @@ bench-peers: export PYTHON := $(PYTHON)
 bench-peers: export DRIVERS := $(DRIVERS)
 bench-peers: setup ## Measure dlx beside other programs and libraries, and write benchmarks/lab/peers.md: PEER=clpeak for one
 	scripts/peers.sh $(if $(PEER),-peer $(PEER)) $(if $(SHORT),-short)
+
+bench-share: export PYTHON := $(PYTHON)
+bench-share: setup ## Measure dlx.share beside what else passes memory to another process, and write benchmarks/lab/share.md
+	scripts/peers.sh share
 
 # Not one of the suites: OpenCV's packages are 150 MB, and gocv takes a minute of processor time to compile.
 interop-opencv: export DLX_OPENCV := 1

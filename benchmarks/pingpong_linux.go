@@ -15,7 +15,7 @@ func (e *env) words() (sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	const size = 4096
 	if err := unix.Ftruncate(fd, size); err != nil {
 		return nil, err

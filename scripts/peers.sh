@@ -2,6 +2,7 @@
 # Installs what dlx is measured beside, and measures: make bench-peers. benchmarks/lab/peers has the adapters.
 #
 #   peers.sh [FLAG...]      the flags of benchmarks/lab/peers, such as -peer clpeak or -short
+#   peers.sh share          measures dlx.share beside what else passes memory to another process: make bench-share
 #
 # As root with apt-get it installs Debian's packages. Packages of Python go into .venv-peers. What cannot be installed is
 # a row of the results, with the reason. TAGS are the backends of dlx, and DRIVERS a command that chooses their drivers.
@@ -13,7 +14,9 @@ tags=$(tr , '\n' <<<"${TAGS-$(scripts/tags.sh)}" | grep -xE 'vulkan|opencl|cuda|
 
 # Without the package an adapter says that it is missing.
 packages=()
-for need in clpeak:clpeak clinfo:clinfo ucx_perftest:ucx-utils; do
+needs=(clpeak:clpeak clinfo:clinfo ucx_perftest:ucx-utils)
+if [ "${1-}" = share ]; then needs=(); fi
+for need in "${needs[@]}"; do
   command -v "${need%%:*}" >/dev/null || packages+=("${need#*:}")
 done
 if [ "${#packages[@]}" != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -39,6 +42,16 @@ if [ "$(uname -sm)" = "Linux x86_64" ] && "$python" -c 'import sys; sys.exit(not
   install_python || echo "some packages of Python cannot be installed here: see the rows of the results" >&2
 else
   echo "the packages of Python are pinned for Python 3.11 to 3.13 on linux/amd64; this is $("$python" --version) on $(uname -sm)" >&2
+fi
+
+if [ "${1-}" = share ]; then
+  DLX_TAGS='' "$venv/bin/python" -m pip install --quiet --no-deps --force-reinstall ./python # memory of the host only
+  if command -v cargo >/dev/null; then
+    CARGO_TARGET_DIR=$PWD/.cache/iceoryx2 cargo build --quiet --release --locked --manifest-path benchmarks/lab/share/iceoryx2/Cargo.toml ||
+      echo "iceoryx2 in Rust cannot be built here" >&2
+  fi
+  kind=$(uname -sm | tr 'A-Z ' 'a-z-')-$(nproc)cpu
+  exec "$venv/bin/python" benchmarks/lab/share/share.py "benchmarks/results/share-$kind.json" benchmarks/lab/share.md
 fi
 
 go build -buildvcs=true -tags "$tags" -o .cache/bench-peers ./benchmarks/lab/peers

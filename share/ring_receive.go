@@ -137,7 +137,10 @@ func (s *Subscription) watch() (f Frame, err error) {
 		s.mu.Lock()
 		if !s.closed && !s.over {
 			published, next := s.words.u64(publishedAt), s.next<<slotBits
-			for n := looksAtOnce; n > 0 && atomic.LoadUint64(published) < next; n-- {
+			for range looksAtOnce {
+				if atomic.LoadUint64(published) >= next {
+					break
+				}
 			}
 		}
 		f, err = s.take()
