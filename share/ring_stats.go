@@ -1,6 +1,10 @@
 package share
 
-import "github.com/dlx-go/dlx/core"
+import (
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
 
 // frameCounts is what [Conn.Stats] needs of rings. Publishers and subscriptions count under their own
 // mutexes, which they have for a frame anyway; the connection asks them. Its mutex guards this.
@@ -35,25 +39,13 @@ func (c *Conn) countFrames() Stats {
 		}
 		return over
 	}
-	x.readers = filter(x.readers, func(r *reader) bool { return !count(r.stats()) })
-	x.subscriptions = filter(x.subscriptions, func(s *Subscription) bool { return !count(s.stats()) })
+	x.readers = slices.DeleteFunc(x.readers, func(r *reader) bool { return count(r.stats()) })
+	x.subscriptions = slices.DeleteFunc(x.subscriptions, func(s *Subscription) bool { return count(s.stats()) })
 	open.add(x.before)
 	if c.err != nil { // the end has released everything
 		open.FramesInFlight, open.FramesHeld = 0, 0
 	}
 	return open
-}
-
-// filter keeps the elements of a list for which keep returns true. It changes the list.
-func filter[T any](list []*T, keep func(*T) bool) []*T {
-	kept := list[:0]
-	for _, x := range list {
-		if keep(x) {
-			kept = append(kept, x)
-		}
-	}
-	clear(list[len(kept):])
-	return kept
 }
 
 // tally brings the counts of a subscriber up to date. What it tells may be wrong: the counts never
