@@ -212,8 +212,8 @@ func TestScalingIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
-	complex := keep(core.FromSlice(make([]complex64, 6), 2, 3))
-	if err := core.ConvertScaled(t.Context(), complex, src, core.Scaling{Scale: []float32{2}}); !errors.Is(err, core.ErrDType) {
+	pairs := keep(core.FromSlice(make([]complex64, 6), 2, 3))
+	if err := core.ConvertScaled(t.Context(), pairs, src, core.Scaling{Scale: []float32{2}}); !errors.Is(err, core.ErrDType) {
 		t.Errorf("complex numbers: %v, want ErrDType", err)
 	}
 	nibbles := keep(core.FromSlice(make([]uint8, 8)))
