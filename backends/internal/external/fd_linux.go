@@ -42,8 +42,8 @@ func CheckExported(backend, call string, t core.HandleType, fd int) error {
 	if t != core.HandleDMABuf {
 		return nil
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil {
-		return nil // only memfds have seals
+	if seals, _ := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); seals < 0 { // only memfds have seals
+		return nil
 	}
 	return core.Errorf(core.ErrNotSupported, backend, call, "the driver was asked for a dma-buf and gave a memfd: export as %v", core.HandleOpaqueFD)
 }
