@@ -454,6 +454,7 @@ $(VENV)/ready: requirements.txt
 	ln -sfn "$$($(VENV)/bin/python -c 'from tvm_ffi import libinfo; print(libinfo.find_dlpack_include_path())')" $(VENV)/dlpack-include
 	ln -sfn "$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia" $(VENV)/cuda-tools
 	ln -sfn cuda-tools/cuda_runtime/include $(VENV)/cuda-include
+	ln -sfn "$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/wgpu/resources" $(VENV)/webgpu
 	touch $@
 
 # What the tests of the modules load.

@@ -65,7 +65,7 @@ func packageRows(t *testing.T) map[string][]string {
 		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[0], -1) {
 			if base, found := strings.CutSuffix(m[1], "/NAME"); found {
-				for _, name := range []string{"cpu", "cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal"} {
+				for _, name := range []string{"cpu", "cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal", "webgpu"} {
 					rows[base+"/"+name] = nil // checked together
 				}
 			}
@@ -74,7 +74,7 @@ func packageRows(t *testing.T) map[string][]string {
 	}
 	for name := range rows {
 		if base, last := path.Split(name); last == "NAME" {
-			for _, of := range []string{"cpu", "cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal"} {
+			for _, of := range []string{"cpu", "cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal", "webgpu"} {
 				delete(rows, base+of)
 			}
 		}
@@ -89,7 +89,7 @@ func importsBelow(t *testing.T, folder string, rows map[string][]string) map[str
 	folders := []string{folder}
 	if base, last := path.Split(folder); last == "NAME" {
 		folders = nil
-		for _, of := range []string{"cpu", "cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal"} {
+		for _, of := range []string{"cpu", "cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal", "webgpu"} {
 			folders = append(folders, base+of)
 		}
 	}

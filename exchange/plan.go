@@ -170,7 +170,7 @@ func (l *planner) copies(shared []way) {
 	}
 	if !toHost {
 		l.offerUnless(l.viewReason(), &copyFromView)
-		l.offerUnless(unless(has[core.HostViewer](l.dst, &l.target), cannotViewTo), &copyIntoView)
+		l.offerUnless(l.targetViewReason(), &copyIntoView)
 		l.importTarget()
 	}
 	l.offer(&staged)
@@ -232,6 +232,19 @@ func (l *planner) viewReason() reason {
 	}
 	if c, ok := owner.(shareChecker); ok {
 		if err := c.CanView(l.from); err != nil {
+			return failure{err}
+		}
+	}
+	return nil
+}
+
+// targetViewReason returns why the host cannot view the memory that is allocated for the result.
+func (l *planner) targetViewReason() reason {
+	if !has[core.HostViewer](l.dst, &l.target) {
+		return cannotViewTo
+	}
+	if c, ok := l.dst.(shareChecker); ok && !l.o.Alloc.HostVisible {
+		if err := c.CanView(core.Memory{ID: l.target.ID}); err != nil {
 			return failure{err}
 		}
 	}

@@ -13,7 +13,7 @@ func TestARefusalOfUnownedMemoryNamesTheTag(t *testing.T) {
 	h := host(t)
 	for kind, tag := range map[core.DeviceType]string{
 		core.DeviceCUDA: "cuda", core.DeviceROCM: "rocm", core.DeviceOpenCL: "opencl",
-		core.DeviceVulkan: "vulkan", core.DeviceMetal: "metal", core.DeviceWebGPU: "",
+		core.DeviceVulkan: "vulkan", core.DeviceMetal: "metal", core.DeviceWebGPU: "webgpu", core.DeviceMAIA: "",
 	} {
 		x, err := core.Wrap(core.Memory{ID: core.DeviceID{Type: kind}, Handle: 4096, Size: 16}, core.Spec{DType: core.TypeUint8, Shape: []int64{16}})
 		if err != nil {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command so that it finds only drivers that need no GPU: lavapipe for Vulkan, PoCL for OpenCL, Mesa's
-# llvmpipe for OpenGL, and for CUDA and HIP the simulated drivers that make gpusim builds. A driver that is not
-# installed is not found.
+# llvmpipe for OpenGL, wgpu-native on lavapipe for WebGPU, and for CUDA and HIP the simulated drivers that make gpusim
+# builds. A driver that is not installed is not found.
 #
 #   scripts/software-drivers.sh go run -tags vulkan,opencl,gl,cuda ./cmd/dlx devices
 #
@@ -85,6 +85,10 @@ done
 DLX_CUDA_LIBRARY=$(find_file "$cache/gpusim/libcuda.so.1")
 DLX_HIP_LIBRARY=$(find_file "$cache/gpusim/libamdhip64.so")
 export DLX_CUDA_LIBRARY DLX_HIP_LIBRARY
+
+# WebGPU runs on the driver for Vulkan.
+DLX_WEBGPU_LIBRARY=$(find_file "$root/.venv/webgpu/libwgpu_native-release.so")
+export DLX_WEBGPU_LIBRARY
 
 # Drivers keep sockets in this folder, and print warnings if no login session has made it.
 if [ -z "${XDG_RUNTIME_DIR:-}" ]; then

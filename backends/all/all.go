@@ -14,6 +14,7 @@ import (
 	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/backends/rocm"
 	"github.com/dlx-go/dlx/backends/vulkan"
+	"github.com/dlx-go/dlx/backends/webgpu"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -28,6 +29,7 @@ func backends() []core.Backend {
 		vulkan.New(vulkan.Options{}),
 		gl.New(),
 		metal.New(),
+		webgpu.New(),
 	}
 }
 

@@ -60,7 +60,8 @@ type ShareChecker interface {
 	// device can tell without exporting it. Otherwise it returns the error of ExportMemory. It may ask the driver, and
 	// leaves nothing open.
 	CanExport(m core.Memory, t core.HandleType) error
-	// CanView does the same for HostView of [core.HostViewer].
+	// CanView does the same for HostView of [core.HostViewer]. A memory without Handle stands for what Alloc returns without
+	// AllocOptions.HostVisible.
 	CanView(m core.Memory) error
 }
 

@@ -66,7 +66,7 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 
 // CanView refuses memory that is not mapped.
 func (d *device) CanView(m core.Memory) error {
-	if b := d.known(m.Handle); b != nil && b.mapped != 0 {
+	if b := d.known(m.Handle); b != nil && b.mapped != 0 || m.Handle == 0 && d.info.software {
 		return nil
 	}
 	return core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)

@@ -43,6 +43,9 @@ func (o *object) viewable() error {
 
 // CanView looks only at what the device knows of the memory.
 func (d *device) CanView(m core.Memory) error {
+	if m.Handle == 0 && d.visible != d.plain {
+		return (&object{}).viewable()
+	}
 	if o := d.knownObject(m); o != nil {
 		return o.viewable()
 	}

@@ -8,7 +8,7 @@ import (
 
 // names are the backends that need a build tag, which has the name of the backend. A test of backends/all finds those that
 // are not here.
-var names = []string{"cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal"}
+var names = []string{"cuda", "rocm", "opencl", "oneapi", "vulkan", "gl", "metal", "webgpu"}
 
 // How returns how a backend gets into a program, such as "build with -tags vulkan, on Linux with cgo". It is "" for the
 // backends that need no tag, and for those that are not of dlx.

@@ -248,6 +248,9 @@ func (o *object) viewable() error {
 func (d *device) CanView(m core.Memory) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
+	if m.Handle == 0 && !d.about.Unified {
+		return (&object{}).viewable()
+	}
 	if o := d.objects[driver.ID(m.Handle)]; o != nil {
 		return o.viewable()
 	}

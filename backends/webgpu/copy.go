@@ -1,0 +1,94 @@
+//go:build webgpu && linux && cgo
+
+package webgpu
+
+import (
+	"context"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/microsleep"
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Copy copies within the device's buffers and between them and host memory.
+func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	q, p, todo, err := devicebase.BeginCopy[*devicebase.Queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	if err != nil || !todo {
+		return err
+	}
+	work, err := d.copyWork(p.Dst, p.Src)
+	if err != nil {
+		return err
+	}
+	if q != nil {
+		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
+	}
+	own, err := d.streams.Borrow(&d.Device, func() (*stream.Queue, error) { return stream.NewQueue(d), nil })
+	if err != nil {
+		return err
+	}
+	err = stream.SubmitAndWait(ctx, own, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return own.Enqueue(work) })
+	giveBack := func() {
+		_ = own.Synchronize(context.Background()) // its errors were reported
+		d.streams.GiveBack(&d.Device, own)
+	}
+	if ctx.Err() != nil { // the work may still run
+		go giveBack()
+	} else {
+		giveBack()
+	}
+	return err
+}
+
+// operand is the memory of one tensor of a copy. Of the tensor it uses only what a closed tensor still knows.
+type operand struct {
+	*core.Tensor
+	buffer *buffer // nil for host memory
+	base   uintptr // the host address of the byte at offset 0; 0 for a buffer
+}
+
+func (s operand) Host() uintptr { return s.base }
+func (s operand) Ours() bool    { return s.buffer != nil }
+
+// operandOf finds the memory of a tensor. It fails for memory of another device.
+func (d *device) operandOf(t *core.Tensor) (operand, error) {
+	m, host, err := d.Locate(t)
+	switch {
+	case err != nil:
+		return operand{}, err
+	case host:
+		return operand{t, nil, m.Handle}, nil
+	case m.Handle == 0: // of size 0
+		return operand{Tensor: t, buffer: &buffer{}}, nil
+	}
+	d.Mu.Lock()
+	known := d.buffers[wgpu.Handle(m.Handle)]
+	d.Mu.Unlock()
+	if known == nil {
+		return operand{}, d.Errorf(core.ErrInvalid, "Copy", "the buffer %#x is not one that the device knows: import it by ImportPointer, or it was closed during the call", m.Handle)
+	}
+	return operand{t, known, 0}, nil
+}
+
+// Pauses between two questions to the device.
+const (
+	firstPause = 5 * time.Microsecond
+	lastPause  = 500 * time.Microsecond
+)
+
+// wait waits until work is done. It takes w over.
+func wait(w *wgpu.Work, err error) error {
+	if err != nil {
+		return err
+	}
+	defer w.Drop()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if done, err := w.Done("wgpuDevicePoll"); done || err != nil {
+			return err
+		}
+		microsleep.Sleep(pause)
+	}
+}

@@ -1,0 +1,369 @@
+//go:build webgpu && linux && cgo
+
+package wgpu
+
+// #include "calls.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/dl"
+	"github.com/dlx-go/dlx/core"
+)
+
+// Handle is an object of WebGPU, such as a WGPUBuffer. 0 is none.
+type Handle uintptr
+
+func (h Handle) c() unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&h)) }
+
+func handle(p unsafe.Pointer) Handle { return Handle(uintptr(p)) }
+
+// Library is an opened library, with an instance.
+type Library struct {
+	Version  string // such as "wgpu-native 29.0.1.1"
+	instance unsafe.Pointer
+}
+
+// Open opens the library of DLX_WEBGPU_LIBRARY, or libwgpu_native.so, once for the process: a driver does not survive
+// being unloaded.
+var Open = sync.OnceValues(func() (*Library, error) {
+	names := []string{"libwgpu_native.so", "libwgpu_native-release.so"}
+	if name := os.Getenv("DLX_WEBGPU_LIBRARY"); name != "" {
+		names = []string{name}
+	}
+	library, err := dl.Open("webgpu", names...)
+	if err != nil {
+		return nil, err
+	}
+	fields := unsafe.Slice((*uintptr)(unsafe.Pointer(&C.dlx_wgpu_fn)), unsafe.Sizeof(C.dlx_wgpu_fn)/unsafe.Sizeof(uintptr(0)))
+	symbols := make([]dl.Symbol, len(fields))
+	for i := range fields {
+		symbols[i] = dl.Symbol{Name: C.GoString(C.dlx_wgpu_name(C.size_t(i))), Address: &fields[i]}
+	}
+	if err := library.Resolve(symbols); err != nil {
+		return nil, err
+	}
+	defer dl.KeepHandlers()()
+	v := uint32(C.dlx_wgpu_version())
+	l := &Library{Version: fmt.Sprintf("wgpu-native %d.%d.%d.%d", v>>24, v>>16&0xff, v>>8&0xff, v&0xff), instance: C.dlx_wgpu_instance()}
+	if l.instance == nil {
+		return nil, core.Errorf(core.ErrNotSupported, "webgpu", "wgpuCreateInstance", "%s makes no instance", library.Name())
+	}
+	return l, nil
+})
+
+// Limits are those of WGPULimits that dlx uses.
+type Limits struct {
+	BufferSize       int64  // maxBufferSize
+	StorageRange     int64  // maxStorageBufferBindingSize
+	StorageAlignment int64  // minStorageBufferOffsetAlignment
+	Groups           uint32 // maxComputeWorkgroupsPerDimension
+}
+
+func limitsOf(l *C.dlx_wgpu_limits) Limits {
+	return Limits{
+		BufferSize: bounded(l.buffer_size), StorageRange: bounded(l.storage_range),
+		StorageAlignment: int64(l.storage_alignment), Groups: uint32(l.groups),
+	}
+}
+
+// bounded converts a size, of which the largest stands for no limit.
+func bounded(n C.uint64_t) int64 { return int64(min(uint64(n), 1<<62)) }
+
+// Adapter is a device that can be opened.
+type Adapter struct {
+	Name, Driver string
+	CPU          bool // the device is the processor
+	VendorID     uint32
+	DeviceID     uint32
+	Limits       Limits
+	handle       unsafe.Pointer
+	all          C.dlx_wgpu_limits
+}
+
+// Adapters lists the adapters of Vulkan, which WebGPU uses on Linux. The caller releases them.
+func (l *Library) Adapters() []*Adapter {
+	defer dl.KeepHandlers()()
+	var handles [64]unsafe.Pointer // more than any machine has
+	n := int(C.dlx_wgpu_adapters(l.instance, &handles[0], C.size_t(len(handles))))
+	var list []*Adapter
+	for _, h := range handles[:n] {
+		a := &Adapter{handle: h}
+		var info C.dlx_wgpu_adapter_info
+		if !a.describe(&info) {
+			a.Release()
+			continue
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// describe fills a, and reports whether it is an adapter of Vulkan.
+func (a *Adapter) describe(info *C.dlx_wgpu_adapter_info) bool {
+	if C.dlx_wgpu_describe(a.handle, info, &a.all) == 0 {
+		return false
+	}
+	defer C.dlx_wgpu_free_info(info)
+	a.Name, a.Driver = text(info.device), text(info.description)
+	a.CPU = info._type == C.DLX_WGPU_ADAPTER_CPU
+	a.VendorID, a.DeviceID = uint32(info.vendor_id), uint32(info.device_id)
+	a.Limits = limitsOf(&a.all)
+	return info.backend == C.DLX_WGPU_BACKEND_VULKAN
+}
+
+func text(t C.dlx_wgpu_text) string {
+	if t.data == nil {
+		return ""
+	}
+	if t.length == ^C.size_t(0) {
+		return C.GoString(t.data)
+	}
+	return C.GoStringN(t.data, C.int(t.length))
+}
+
+// Release releases the adapter.
+func (a *Adapter) Release() { C.dlx_wgpu_release_adapter(a.handle) }
+
+// Device is an opened device with its queue. Its methods can be called from any goroutine.
+type Device struct {
+	handle, queue unsafe.Pointer
+	state         *C.dlx_wgpu_state
+	mu            sync.Mutex // held by groups of calls, whose errors are read together
+}
+
+// Open opens a device with all limits of the adapter.
+func (a *Adapter) Open() (*Device, error) {
+	defer dl.KeepHandlers()()
+	d := new(Device)
+	var failed C.dlx_wgpu_error
+	d.handle = C.dlx_wgpu_open(a.handle, &a.all, &d.state, &failed)
+	if d.handle == nil {
+		return nil, core.Errorf(core.ErrNotSupported, "webgpu", "wgpuAdapterRequestDevice", "%s opens no device: %s", a.Name, C.GoString(&failed.text[0]))
+	}
+	d.queue = C.dlx_wgpu_queue(d.handle)
+	return d, nil
+}
+
+// Native returns the WGPUDevice.
+func (d *Device) Native() Handle { return handle(d.handle) }
+
+// Close releases the device. Nothing uses it any more.
+func (d *Device) Close() {
+	C.dlx_wgpu_close(d.handle, d.queue)
+	C.dlx_wgpu_drop_state(d.state)
+}
+
+// Lost returns the error of a lost device, or nil.
+func (d *Device) Lost(call string) error {
+	var why C.dlx_wgpu_error
+	if C.dlx_wgpu_lost(d.state, &why) == 0 {
+		return nil
+	}
+	return core.Errorf(core.ErrDeviceLost, "webgpu", call, "%s: close the device and everything that was opened on it", C.GoString(&why.text[0]))
+}
+
+// group calls f, and returns the first error of its calls of WebGPU. The error names call.
+func (d *Device) group(call string, f func()) error {
+	if err := d.Lost(call); err != nil {
+		return err
+	}
+	runtime.LockOSThread() // a scope of errors may be the thread's
+	defer runtime.UnlockOSThread()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	C.dlx_wgpu_begin(d.handle)
+	f()
+	var failed C.dlx_wgpu_error
+	C.dlx_wgpu_end(d.handle, &failed)
+	if failed._type == 0 {
+		return nil
+	}
+	if err := d.Lost(call); err != nil {
+		return err
+	}
+	sentinel := core.ErrInvalid
+	if failed._type == C.DLX_WGPU_OUT_OF_MEMORY {
+		sentinel = core.ErrOutOfMemory
+	}
+	err := core.Errorf(sentinel, "webgpu", call, "%s", C.GoString(&failed.text[0]))
+	err.Code = int64(failed._type)
+	return err
+}
+
+// Usage says what a buffer is for.
+type Usage uint64
+
+// The usages of dlx's buffers: those of memory, and those of what the host reads.
+const (
+	Memory   Usage = C.DLX_WGPU_COPY_SRC | C.DLX_WGPU_COPY_DST | C.DLX_WGPU_STORAGE
+	Readback Usage = C.DLX_WGPU_MAP_READ | C.DLX_WGPU_COPY_DST
+)
+
+// NewBuffer makes a buffer. size is a multiple of 4, above 0. The caller owns the result.
+func (d *Device) NewBuffer(usage Usage, size int64) (Handle, error) {
+	var b unsafe.Pointer
+	err := d.group("wgpuDeviceCreateBuffer", func() { b = C.dlx_wgpu_new_buffer(d.handle, C.uint64_t(usage), C.uint64_t(size)) })
+	if err != nil && b != nil {
+		ReleaseBuffer(handle(b)) // a buffer that only has an error
+	}
+	if err != nil {
+		return 0, err
+	}
+	return handle(b), nil
+}
+
+// RetainBuffer adds an owner to a buffer.
+func RetainBuffer(b Handle) { C.dlx_wgpu_retain_buffer(b.c()) }
+
+// ReleaseBuffer takes an owner away.
+func ReleaseBuffer(b Handle) { C.dlx_wgpu_release_buffer(b.c()) }
+
+// Describe returns the size and the usage of a buffer.
+func Describe(b Handle) (size int64, usage Usage) {
+	return bounded(C.dlx_wgpu_buffer_size(b.c())), Usage(C.dlx_wgpu_buffer_usage(b.c()))
+}
+
+// Write copies n bytes of the host to a buffer, before commands that are submitted later. offset and n are multiples of
+// 4. The library has read the bytes when Write returns.
+func (d *Device) Write(b Handle, offset int64, host uintptr, n int64) error {
+	return d.group("wgpuQueueWriteBuffer", func() {
+		C.dlx_wgpu_write(d.queue, b.c(), C.uint64_t(offset), C.uintptr_t(host), C.size_t(n))
+	})
+}
+
+// Encoder is commands that are being recorded.
+type Encoder struct {
+	device *Device
+	handle unsafe.Pointer
+}
+
+// Submit records commands by f, and submits them. The result is for Wait. A device carries out what is submitted in
+// order.
+func (d *Device) Submit(call string, f func(*Encoder)) (*Work, error) {
+	// wgpu-native ends the process if invalid commands are submitted, so they are checked first.
+	var commands unsafe.Pointer
+	err := d.group(call, func() {
+		e := &Encoder{d, C.dlx_wgpu_encoder(d.handle)}
+		f(e)
+		commands = C.dlx_wgpu_finish(e.handle)
+	})
+	if commands != nil {
+		defer C.dlx_wgpu_release_commands(commands)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &Work{device: d}
+	err = d.group("wgpuQueueSubmit", func() {
+		C.dlx_wgpu_submit(d.queue, commands)
+		w.wait = C.dlx_wgpu_on_done(d.queue)
+	})
+	if err != nil {
+		w.Drop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Copy records a copy between two buffers, which are different. Offsets and n are multiples of 4.
+func (e *Encoder) Copy(dst Handle, to int64, src Handle, from, n int64) {
+	C.dlx_wgpu_copy(e.handle, src.c(), C.uint64_t(from), dst.c(), C.uint64_t(to), C.uint64_t(n))
+}
+
+// Range is a part of a buffer.
+type Range struct {
+	Buffer       Handle
+	Offset, Size int64
+}
+
+// Dispatch records one run of a pipeline, over what it writes, what it reads and its constants.
+func (e *Encoder) Dispatch(pipeline Handle, ranges [3]Range, groups [3]uint32) {
+	var c [3]C.dlx_wgpu_range
+	for i, r := range ranges {
+		c[i] = C.dlx_wgpu_range{buffer: r.Buffer.c(), offset: C.uint64_t(r.Offset), size: C.uint64_t(r.Size)}
+	}
+	C.dlx_wgpu_dispatch(e.device.handle, e.handle, pipeline.c(), &c[0], C.uint32_t(groups[0]), C.uint32_t(groups[1]), C.uint32_t(groups[2]))
+}
+
+// NewPipeline compiles a shader, whose entry point is main. The caller owns the result.
+func (d *Device) NewPipeline(wgsl string) (Handle, error) {
+	defer dl.KeepHandlers()()
+	code := C.CString(wgsl)
+	defer C.dlx_wgpu_free(unsafe.Pointer(code))
+	var p unsafe.Pointer
+	err := d.group("wgpuDeviceCreateComputePipeline", func() { p = C.dlx_wgpu_new_pipeline(d.handle, code, C.size_t(len(wgsl))) })
+	if err != nil {
+		if p != nil {
+			ReleasePipeline(handle(p))
+		}
+		return 0, err
+	}
+	return handle(p), nil
+}
+
+// ReleasePipeline releases a pipeline.
+func ReleasePipeline(p Handle) { C.dlx_wgpu_release_pipeline(p.c()) }
+
+// Work is something that a device will have done.
+type Work struct {
+	device *Device
+	wait   *C.dlx_wgpu_wait
+}
+
+// Done asks the device whether the work is done. It fails if the work will not be done.
+func (w *Work) Done(call string) (bool, error) {
+	if w.wait == nil {
+		return false, core.Errorf(core.ErrOutOfMemory, "webgpu", call, "there is no memory for a callback")
+	}
+	status := C.dlx_wgpu_poll(w.device.handle, w.wait)
+	if err := w.device.Lost(call); err != nil {
+		return false, err
+	}
+	switch status {
+	case 0:
+		return false, nil
+	case C.DLX_WGPU_SUCCESS:
+		return true, nil
+	}
+	err := core.Errorf(core.ErrInvalid, "webgpu", call, "the status of the callback is %d", status)
+	err.Code = int64(status)
+	return false, err
+}
+
+// Drop must be called once, when nobody asks any more.
+func (w *Work) Drop() {
+	if w.wait != nil {
+		C.dlx_wgpu_drop_wait(w.wait)
+		w.wait = nil
+	}
+}
+
+// Map begins to map the first size bytes of a buffer for reading. When the result is done, Mapped returns the address, and
+// Unmap ends the mapping.
+func (d *Device) Map(b Handle, size int64) (*Work, error) {
+	w := &Work{device: d}
+	err := d.group("wgpuBufferMapAsync", func() { w.wait = C.dlx_wgpu_map(b.c(), C.uint64_t(size)) })
+	if err != nil {
+		w.Drop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Mapped returns the address of the first size bytes of a mapped buffer.
+func Mapped(b Handle, size int64) (uintptr, error) {
+	p := C.dlx_wgpu_mapped(b.c(), C.size_t(size))
+	if p == 0 {
+		return 0, core.Errorf(core.ErrInvalid, "webgpu", "wgpuBufferGetConstMappedRange", "the buffer is not mapped")
+	}
+	return uintptr(p), nil
+}
+
+// Unmap ends a mapping, or one that has begun.
+func Unmap(b Handle) { C.dlx_wgpu_unmap(b.c()) }

@@ -1,0 +1,66 @@
+//go:build webgpu && linux && cgo
+
+package webgpu
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+)
+
+// spares are buffers that were used for a copy, for the next one. A new buffer costs as much as a small copy.
+type spares struct {
+	mu   sync.Mutex
+	free map[wgpu.Usage][]*buffer
+}
+
+// How many buffers of a usage are kept, and up to which size.
+const (
+	maxSpares = 4
+	maxSpare  = 64 << 20
+)
+
+// take returns a buffer of at least size bytes, which the caller gives back. Its contents are undefined.
+func (s *spares) take(d *device, usage wgpu.Usage, size int64) (*buffer, error) {
+	s.mu.Lock()
+	free := s.free[usage]
+	for i, b := range free {
+		if b.size >= size {
+			s.free[usage] = slices.Delete(free, i, i+1)
+			s.mu.Unlock()
+			return b, nil
+		}
+	}
+	s.mu.Unlock()
+	return d.newBuffer("Copy", usage, size)
+}
+
+// giveBack takes a buffer that no work uses any more.
+func (s *spares) giveBack(b *buffer, usage wgpu.Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.size > maxSpare {
+		release(b.handle)
+		return
+	}
+	if s.free == nil {
+		s.free = make(map[wgpu.Usage][]*buffer)
+	}
+	free := append(s.free[usage], b)
+	if len(free) > maxSpares {
+		release(free[0].handle)
+		free = free[1:]
+	}
+	s.free[usage] = free
+}
+
+// release releases all that were given back.
+func (s *spares) release() {
+	for _, free := range s.free {
+		for _, b := range free {
+			release(b.handle)
+		}
+	}
+	s.free = nil
+}

@@ -1,0 +1,318 @@
+//go:build webgpu && linux && cgo
+
+package webgpu
+
+import (
+	"errors"
+	"runtime"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+	"github.com/dlx-go/dlx/core"
+)
+
+// copyWork chooses how to copy, and returns the work. It returns when the device is done.
+func (d *device) copyWork(dst, src operand) (func() error, error) {
+	if dst.buffer == nil && src.buffer == nil {
+		k := hostcopy.Between(dst.Tensor, src.Tensor, dst.base, src.base)
+		return func() error { return run(k) }, nil
+	}
+	c, err := copyplan.Of(dst.Tensor, src.Tensor)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case dst.buffer == nil:
+		return func() error { return d.download(dst, src, c) }, nil
+	case src.buffer == nil:
+		return func() error { return d.upload(dst, src, c) }, nil
+	default:
+		return func() error { return d.within(dst, src, c) }, nil
+	}
+}
+
+// scratch returns the address of n bytes that stay where they are until free is called.
+func scratch(n int64) (at uintptr, free func()) {
+	b := make([]byte, n)
+	var pin runtime.Pinner
+	pin.Pin(&b[0])
+	return uintptr(unsafe.Pointer(&b[0])), pin.Unpin
+}
+
+// run copies in as many goroutines as Go runs at a time.
+func run(j hostcopy.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
+
+const (
+	// piece is how much is on its way between host and device at a time, twice.
+	piece = 16 << 20
+	// unit divides all offsets and sizes of WebGPU's own copies (COPY_BUFFER_ALIGNMENT).
+	unit = 4
+	// Up to fewPieces, or from bigPiece bytes a piece, plain copies are as fast as a shader.
+	fewPieces = 16
+	bigPiece  = 4 << 10
+	// constantsRoom is how far the constants of two dispatches are apart: no device needs a larger alignment.
+	constantsRoom = 256
+)
+
+// upload copies from the host. What the device cannot copy by itself goes to a temporary buffer, from where a shader
+// copies it.
+func (d *device) upload(dst, src operand, c copyplan.Copy) error {
+	n, contiguous := c.Contiguous()
+	if contiguous && c.Dst%unit == 0 && n%unit == 0 {
+		return d.write(dst.buffer, c.Dst, src.base+uintptr(c.Src), n)
+	}
+	from := src.base + uintptr(c.Src)
+	scatter := c
+	scatter.Src = 0
+	if !contiguous {
+		var bits bool
+		if scatter, bits = copyplan.Unpack(dst.Tensor); bits {
+			return d.noBits()
+		}
+		n = src.NumBytes()
+		packed, free := scratch(n)
+		defer free()
+		from = packed
+		if err := run(hostcopy.Pack(from, src.Tensor, src.base)); err != nil {
+			return err
+		}
+	}
+	temporary, err := d.spares.take(d, wgpu.Memory, n)
+	if err != nil {
+		return err
+	}
+	defer d.spares.giveBack(temporary, wgpu.Memory)
+	if err := d.write(temporary, 0, from, n&^(unit-1)); err != nil {
+		return err
+	}
+	if rest := n % unit; rest > 0 { // WebGPU would read beyond the end
+		to, free := scratch(unit)
+		defer free()
+		if err := hostcopy.Small(to, from+uintptr(n-rest), rest); err != nil {
+			return err
+		}
+		if err := d.native.Write(temporary.handle, n-rest, to, unit); err != nil {
+			return err
+		}
+	}
+	return d.move(dst.buffer, temporary, scatter)
+}
+
+// write copies n bytes at a host address to a buffer. at and n are multiples of unit.
+func (d *device) write(b *buffer, at int64, host uintptr, n int64) (err error) {
+	var before *wgpu.Work // at most two pieces are on their way
+	for done := int64(0); done < n && err == nil; {
+		size := min(piece, n-done)
+		if err = d.native.Write(b.handle, at+done, host+uintptr(done), size); err != nil {
+			break
+		}
+		done += size
+		var w *wgpu.Work
+		if w, err = d.native.Submit("wgpuQueueSubmit", func(*wgpu.Encoder) {}); err != nil {
+			break
+		}
+		if before != nil {
+			err = wait(before, nil)
+		}
+		before = w
+	}
+	if before != nil {
+		err = errors.Join(err, wait(before, nil))
+	}
+	return err
+}
+
+// download copies to the host: through a buffer that is mapped. A shader gathers elements that are not contiguous in a
+// temporary buffer first.
+func (d *device) download(dst, src operand, c copyplan.Copy) error {
+	if n, ok := c.Contiguous(); ok {
+		return d.read(src.buffer, c.Src, n, func(host uintptr, first, size int64) error {
+			return run(hostcopy.Bytes(dst.base+uintptr(c.Dst+first), host, size))
+		})
+	}
+	gather, bits := copyplan.Pack(src.Tensor)
+	if bits {
+		return d.noBits()
+	}
+	n := src.NumBytes()
+	temporary, err := d.spares.take(d, wgpu.Memory, n)
+	if err != nil {
+		return err
+	}
+	defer d.spares.giveBack(temporary, wgpu.Memory)
+	if err := d.move(temporary, src.buffer, gather); err != nil {
+		return err
+	}
+	to, free := scratch(n)
+	defer free()
+	if err := d.read(temporary, 0, n, func(host uintptr, first, size int64) error {
+		return run(hostcopy.Bytes(to+uintptr(first), host, size))
+	}); err != nil {
+		return err
+	}
+	return run(hostcopy.Unpack(dst.Tensor, dst.base, to))
+}
+
+// read calls f with the pieces of n bytes of a buffer: the host address of each, and where it lies among the n. While f
+// runs, the device copies the next piece.
+func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size int64) error) (err error) {
+	type flight struct {
+		readback    *buffer
+		mapping     *wgpu.Work
+		skip, whole int64 // multiples of unit are read: skip bytes before the first one, and whole bytes in all
+		first, size int64
+	}
+	begin := func(first int64) (*flight, error) {
+		x := &flight{skip: (at + first) % unit, first: first, size: min(piece, n-first)}
+		x.whole = (x.skip + x.size + unit - 1) &^ (unit - 1)
+		var err error
+		if x.readback, err = d.spares.take(d, wgpu.Readback, x.whole); err != nil {
+			return nil, err
+		}
+		w, err := d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
+			e.Copy(x.readback.handle, 0, b.handle, at+first-x.skip, x.whole)
+		})
+		if err == nil {
+			w.Drop() // the mapping waits for it
+			x.mapping, err = d.native.Map(x.readback.handle, x.whole)
+		}
+		if err != nil {
+			d.spares.giveBack(x.readback, wgpu.Readback)
+			return nil, err
+		}
+		return x, nil
+	}
+	end := func(x *flight, f func(host uintptr, first, size int64) error) error {
+		defer d.spares.giveBack(x.readback, wgpu.Readback)
+		if err := wait(x.mapping, nil); err != nil {
+			wgpu.Unmap(x.readback.handle)
+			return err
+		}
+		defer wgpu.Unmap(x.readback.handle)
+		host, err := wgpu.Mapped(x.readback.handle, x.whole)
+		if err != nil {
+			return err
+		}
+		return f(host+uintptr(x.skip), x.first, x.size)
+	}
+	var now *flight
+	for first := int64(0); first < n && err == nil; first += piece {
+		var next *flight
+		if next, err = begin(first); err != nil {
+			break
+		}
+		if now != nil {
+			err = end(now, f)
+		}
+		now = next
+	}
+	if now != nil {
+		if err != nil {
+			f = func(uintptr, int64, int64) error { return nil }
+		}
+		err = errors.Join(err, end(now, f))
+	}
+	return err
+}
+
+// within copies between two buffers, or within one.
+func (d *device) within(dst, src operand, c copyplan.Copy) error {
+	if dst.buffer.handle != src.buffer.handle {
+		return d.move(dst.buffer, src.buffer, c)
+	}
+	gather, bits := copyplan.Pack(src.Tensor)
+	scatter, more := copyplan.Unpack(dst.Tensor)
+	if bits || more {
+		return d.noBits()
+	}
+	temporary, err := d.spares.take(d, wgpu.Memory, src.NumBytes())
+	if err != nil {
+		return err
+	}
+	defer d.spares.giveBack(temporary, wgpu.Memory)
+	if err := d.move(temporary, src.buffer, gather); err != nil {
+		return err
+	}
+	return d.move(dst.buffer, temporary, scatter)
+}
+
+func (d *device) noBits() error {
+	return d.Errorf(core.ErrNotSupported, "Copy", "elements of fewer than 8 bits do not lie on whole bytes: copy on the host")
+}
+
+// plain reports whether WebGPU copies c by few copies of its own.
+func plain(c copyplan.Copy) bool {
+	if c.Count() > fewPieces && c.Elem < bigPiece {
+		return false
+	}
+	steps := c.Elem | c.Dst | c.Src
+	for _, a := range c.Axes {
+		steps |= a.Dst | a.Src
+	}
+	return steps%unit == 0
+}
+
+// move copies between two buffers, and waits.
+func (d *device) move(dst, src *buffer, c copyplan.Copy) error {
+	if plain(c) {
+		return wait(d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
+			for to, from := range c.Pieces() {
+				e.Copy(dst.handle, to, src.handle, from, c.Elem)
+			}
+		}))
+	}
+	var dispatches []gpucopy.Dispatch
+	var pipelines []wgpu.Handle
+	for p := range gpucopy.Plan(c, d.limits) {
+		if p.Dst.Offset+p.Dst.Size > dst.size || p.Src.Offset+p.Src.Size > src.size {
+			return d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
+		}
+		pipeline, err := d.pipeline(p.Shader)
+		if err != nil {
+			return err
+		}
+		dispatches, pipelines = append(dispatches, p), append(pipelines, pipeline)
+	}
+	all := make([]byte, len(dispatches)*constantsRoom)
+	for i := range dispatches {
+		*(*gpucopy.Constants)(unsafe.Pointer(&all[i*constantsRoom])) = dispatches[i].Constants
+	}
+	var pin runtime.Pinner
+	pin.Pin(&all[0])
+	defer pin.Unpin()
+	constants, err := d.spares.take(d, wgpu.Memory, int64(len(all)))
+	if err != nil {
+		return err
+	}
+	defer d.spares.giveBack(constants, wgpu.Memory)
+	err = d.native.Write(constants.handle, 0, uintptr(unsafe.Pointer(&all[0])), int64(len(all)))
+	if err != nil {
+		return err
+	}
+	return wait(d.native.Submit("wgpuComputePassEncoderDispatchWorkgroups", func(e *wgpu.Encoder) {
+		for i, p := range dispatches {
+			e.Dispatch(pipelines[i], [3]wgpu.Range{
+				{Buffer: dst.handle, Offset: p.Dst.Offset, Size: p.Dst.Size},
+				{Buffer: src.handle, Offset: p.Src.Offset, Size: p.Src.Size},
+				{Buffer: constants.handle, Offset: int64(i) * constantsRoom, Size: int64(unsafe.Sizeof(p.Constants))},
+			}, p.Groups)
+		}
+	}))
+}
+
+// pipeline returns the compiled shader, and compiles it on first use.
+func (d *device) pipeline(s gpucopy.Shader) (wgpu.Handle, error) {
+	d.pipelines.Lock()
+	defer d.pipelines.Unlock()
+	if p, ok := d.pipelines.made[s]; ok {
+		return p, nil
+	}
+	p, err := d.native.NewPipeline(s.WGSL())
+	if err == nil {
+		d.pipelines.made[s] = p
+	}
+	return p, err
+}
