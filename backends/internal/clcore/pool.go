@@ -20,15 +20,20 @@ func (c class) Bytes() int64 { return c.size }
 
 // classFor is the class of blocks for a size, which is at most d.maxAlloc.
 func (d *device) classFor(size int64, host bool) class {
-	return class{min(blockpool.RoundUp(size, leastAlignment), d.maxAlloc), host}
+	most := d.maxAlloc
+	if d.usm != nil {
+		most -= leastAlignment // see makeUSM
+	}
+	return class{max(size, min(blockpool.RoundUp(size, leastAlignment), most)), host}
 }
 
 // block is a cl_mem of the pool, or an allocation in USM.
 type block struct {
-	class class
-	mem   driver.Mem // in USM its address
-	host  uintptr    // the host address; 0 if the host cannot use it
-	pages uintptr    // the host pages that it was made over; 0 if the driver allocated its memory
+	class      class
+	mem        driver.Mem // in USM its address
+	host       uintptr    // the host address; 0 if the host cannot use it
+	pages      uintptr    // the host pages that it was made over; 0 if the driver allocated its memory
+	allocation uintptr    // the allocation in USM that it lies in
 }
 
 // makeBlock makes a block. Memory that the host uses too is fine-grained SVM with a cl_mem over it, which
@@ -67,7 +72,7 @@ func (d *device) makeBlock(c class) (b block, err error) {
 // destroyBlock releases a block: first its cl_mem, then its memory.
 func (d *device) destroyBlock(b block) {
 	if d.usm != nil {
-		d.usm.Free(d.context, uintptr(b.mem)) // all work on it is done
+		d.usm.Free(d.context, b.allocation) // all work on it is done
 		return
 	}
 	if b.mem != 0 {

@@ -54,13 +54,16 @@ func (d *device) makeUSM(c class) (b block, err error) {
 	case c.host:
 		kind, call = driver.USMShared, "clSharedMemAllocINTEL"
 	}
-	p, s := d.usm.Alloc(kind, d.context, d.handle, c.size, leastAlignment)
-	if err := d.check(s, call, "%d bytes", c.size); err != nil {
+	// Drivers need not know of an alignment beyond their largest type's, and PoCL 6 ignores all.
+	size := c.size + leastAlignment
+	p, s := d.usm.Alloc(kind, d.context, d.handle, size, 0)
+	if err := d.check(s, call, "%d bytes", size); err != nil {
 		return block{}, err
 	}
-	b = block{class: c, mem: driver.Mem(p)}
+	first := (p + leastAlignment - 1) &^ (leastAlignment - 1)
+	b = block{class: c, mem: driver.Mem(first), allocation: p}
 	if c.host {
-		b.host = p
+		b.host = first
 	}
 	return b, nil
 }
