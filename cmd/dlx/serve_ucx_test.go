@@ -126,8 +126,8 @@ func TestServeAndLoad(t *testing.T) {
 		n++ // the one for which no tensor matches connects
 		o := s.stop()
 		r := decode[serveResult](t, o, "serve")
-		// A peer that closes the connection at once ends the last request before it is counted.
-		if o.code != exitOK || len(r.Tensors) != 4 || r.Connections != n || r.Sent > bytes || r.Sent < bytes/2 || r.Refused != 0 || r.Served == 0 || r.Device.String() != from || r.Bytes == 0 {
+		// A peer that closes the connection at once ends requests, also large ones, before they are counted.
+		if o.code != exitOK || len(r.Tensors) != 4 || r.Connections != n || r.Sent > bytes || r.Sent == 0 || r.Refused != 0 || r.Served == 0 || r.Device.String() != from || r.Bytes == 0 {
 			t.Errorf("exit code %d, result %+v: %d bytes by %d connections were loaded\n%s", o.code, r, bytes, n, o.stderr)
 		}
 	}
