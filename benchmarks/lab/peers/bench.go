@@ -38,17 +38,17 @@ func peers() []peer {
 		{"clpeak", "clpeak's transfers over OpenCL", runClpeak, false},
 		{"wgpu", "wgpu-native's transfers over Vulkan", runWGPU, false},
 		{"ucx", "ucx_perftest over shared memory, beside memory that two processes of dlx share", runUCX, false},
-		{"remote", "ucx_perftest over TCP and shared memory, beside package remote, both polling", runRemote, false},
+		{remotePeer, "ucx_perftest over TCP and shared memory, beside package remote, both polling", runRemote, false},
 		{"dlpack", "nanobind, tvm-ffi, torch and NumPy exchange tensors by DLPack, measured by make bench-interop", runInterop, true},
 		{"nvbandwidth", "nvbandwidth on a card", runNVBandwidth, false},
 	}
 }
 
-// choose returns the peers that a list names, or all.
+// choose returns the peers that a list names, or all but package remote.
 func choose(list string) ([]peer, error) {
 	all := peers()
 	if list == "" {
-		return all, nil
+		return slices.DeleteFunc(all, func(p peer) bool { return p.name == remotePeer }), nil
 	}
 	var chosen []peer
 	for name := range strings.SplitSeq(list, ",") {

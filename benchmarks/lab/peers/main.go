@@ -47,9 +47,9 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	var o options
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.peer, "peer", "", "the peers to measure, as a list with commas; all by default")
+	flags.StringVar(&o.peer, "peer", "", "the peers to measure, as a list with commas; all but remote by default. Results of remote alone have files of their own")
 	flags.StringVar(&o.out, "out", "benchmarks/results/peers-"+machineName(machine)+".json", "the file with the results; those of other peers on this machine stay in it")
-	flags.StringVar(&o.table, "table", "benchmarks/lab/peers.md", "the file for the table")
+	flags.StringVar(&o.table, "table", "benchmarks/lab/peers.md", "the file for the table; with -peer remote benchmarks/lab/remote.md")
 	flags.StringVar(&o.python, "python", ".venv-peers/bin/python", "the Python that has the peers of Python")
 	flags.IntVar(&o.rounds, "rounds", 15, "samples of each series")
 	flags.DurationVar(&o.length, "sample", 20*time.Millisecond, "how long a sample is")
@@ -65,6 +65,16 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	}
 	if o.short {
 		o.rounds, o.length = 3, 5*time.Millisecond
+	}
+	if o.peer == remotePeer { // its figures and those of the others need not be of the same machine
+		named := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { named[f.Name] = true })
+		if !named["out"] {
+			o.out = "benchmarks/results/peers-remote-" + machineName(machine) + ".json"
+		}
+		if !named["table"] {
+			o.table = "benchmarks/lab/remote.md"
+		}
 	}
 	chosen, err := choose(o.peer)
 	if err != nil {

@@ -41,14 +41,28 @@ func wantRows(t *testing.T, rows []Row) {
 }
 
 // The table is made of the results: nobody has typed a number.
-func TestTheCommittedTableIsThatOfTheCommittedResults(t *testing.T) {
-	page, err := os.ReadFile("../peers.md")
+func TestTheCommittedTablesAreThoseOfTheCommittedResults(t *testing.T) {
+	all, err := choose("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart, err := choose(remotePeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTable(t, "../peers.md", all)
+	wantTable(t, "../remote.md", apart)
+}
+
+func wantTable(t *testing.T, path string, peers []peer) {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := regexp.MustCompile(`\(\.\./results/(peers-[a-z0-9_-]+\.json)\)`).FindSubmatch(page)
 	if file == nil {
-		t.Fatal("peers.md does not say which results it shows")
+		t.Fatalf("%s does not say which results it shows", path)
 	}
 	name := string(file[1])
 	r, err := readReport(filepath.Join("../../results", name))
@@ -56,9 +70,9 @@ func TestTheCommittedTableIsThatOfTheCommittedResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if table(r, name) != string(page) {
-		t.Errorf("peers.md is not the table of %s: write it by go run ./benchmarks/lab/peers -render", name)
+		t.Errorf("%s is not the table of %s: write it by go run ./benchmarks/lab/peers -render", path, name)
 	}
-	for _, p := range peers() {
+	for _, p := range peers {
 		if !slices.ContainsFunc(r.Sections, func(s Section) bool { return s.Peer == p.name }) {
 			t.Errorf("%s has no section for %s: a peer that cannot be had is a row with a reason", name, p.name)
 		}

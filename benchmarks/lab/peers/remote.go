@@ -24,6 +24,7 @@ const (
 	remoteFlag     = "-process-of-package-remote"
 	remoteVariable = "DLX_PEERS_REMOTE"
 	remoteMeasure  = "measure"
+	remotePeer     = "remote" // the name of the adapter
 	remotePoll     = 5 * time.Millisecond
 
 	// How many goroutines send and receive, so that a tensor is on its way while the next one begins.
