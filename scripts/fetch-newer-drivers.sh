@@ -4,6 +4,8 @@
 #
 #   mesa    lavapipe of Mesa 25, from Debian's bookworm-backports: Vulkan 1.4
 #   intel   Intel's OpenCL runtime for CPUs, from PyPI (requirements-opencl.txt): OpenCL 3.1 with unified shared memory
+#   pocl6   PoCL 6 of Debian 13, with all libraries that it needs: OpenCL 3.0 with unified shared memory and fine-grained SVM of
+#           all memory. A program that uses it needs that system's loader: "ldflags" in its folder has go's flag for this.
 #
 #   scripts/fetch-newer-drivers.sh FOLDER DRIVER...
 #
@@ -52,6 +54,29 @@ fetch_intel() {
   done
   mkdir "$1/vendors"
   echo "$1/venv/lib/libintelocl.so" >"$1/vendors/intel.icd"
+}
+
+pocl6=pocl-opencl-icd=6.0-6
+
+# fetch_pocl6 unpacks PoCL and all packages that it needs, the C library among them, into the folder $1.
+fetch_pocl6() {
+  [ "$(uname -sm)" = "Linux x86_64" ] || { echo "the loader is that of linux/amd64"; return 1; }
+  debian_archive "$work/apt-pocl6" trixie/main || return 1
+  # For a system without any package.
+  local none=(-o Dir::State::status=/dev/null -o APT::Install-Recommends=false)
+  apt-get -qq "${none[@]}" --download-only -y install "$pocl6" ocl-icd-libopencl1 >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
+  local package root=$1/root
+  for package in "$work"/apt-pocl6/cache/archives/*.deb; do
+    # What compilers of C need is not used.
+    case ${package##*/} in *-dev_* | linux-libc-dev_*) continue ;; esac
+    dpkg-deb -x "$package" "$root" || return 1
+  done
+  rm -rf "$root"/usr/share/{doc,man,locale,lintian,bug} "$work/apt-pocl6/cache"
+  local libraries=$root/usr/lib/x86_64-linux-gnu
+  # A search path that holds for libraries of libraries too, which LD_LIBRARY_PATH would be for other programs as well.
+  echo "-I $root/usr/lib64/ld-linux-x86-64.so.2 -extldflags \"-Wl,-rpath,$libraries:$root/usr/lib/llvm-18/lib -Wl,--disable-new-dtags\"" >"$1/ldflags"
+  mkdir "$1/vendors"
+  echo "$libraries/libpocl.so.2" >"$1/vendors/pocl6.icd"
 }
 
 for driver in "$@"; do

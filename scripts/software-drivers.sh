@@ -7,7 +7,8 @@
 #
 # With DLX_VULKAN_DRIVER=swiftshader the driver for Vulkan is SwiftShader, which scripts/fetch-swiftshader.sh puts into
 # .cache/swiftshader; with DLX_VULKAN_DRIVER=mesa25 it is a newer lavapipe, and with DLX_OPENCL_DRIVER=intel the driver for
-# OpenCL is Intel's: scripts/fetch-newer-drivers.sh puts them into .cache/drivers.
+# OpenCL is Intel's, with DLX_OPENCL_DRIVER=pocl6 that of PoCL 6: scripts/fetch-newer-drivers.sh puts them into .cache/drivers. A
+# program must be linked with the flags in .cache/drivers/pocl6/ldflags to load that one.
 #
 # Without this script the loaders of the system choose, and find the GPUs.
 set -euo pipefail
@@ -55,11 +56,15 @@ pocl)
   # An existing link that is right is not replaced: another program may be reading it.
   [ "$(readlink "$OCL_ICD_VENDORS/pocl.icd")" = "$pocl" ] || ln -sfn "$pocl" "$OCL_ICD_VENDORS/pocl.icd"
   ;;
+pocl6)
+  export OCL_ICD_VENDORS=$cache/drivers/pocl6/vendors POCL_CACHE_DIR=$cache/pocl6
+  mkdir -p "$POCL_CACHE_DIR"
+  ;;
 intel)
   export OCL_ICD_VENDORS=$cache/drivers/intel/vendors LD_LIBRARY_PATH=$cache/drivers/intel/venv/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   ;;
 *)
-  echo "DLX_OPENCL_DRIVER is $DLX_OPENCL_DRIVER: it can be pocl or intel" >&2
+  echo "DLX_OPENCL_DRIVER is $DLX_OPENCL_DRIVER: it can be pocl, pocl6 or intel" >&2
   exit 2
   ;;
 esac
