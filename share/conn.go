@@ -177,8 +177,8 @@ type Stats struct {
 	FramesDropped      int64 `json:"frames_dropped"` // in the mode Latest, not received since newer ones came
 	FrameBytesSent     int64 `json:"frame_bytes_sent"`
 	FrameBytesReceived int64 `json:"frame_bytes_received"`
-	LoanWaits          int64 `json:"loan_waits"`       // calls of Loan that had to wait, while the peer needed a slot
-	ReceiveWaits       int64 `json:"receive_waits"`    // calls of Subscription.Receive that had to wait
+	LoanWaits          int64 `json:"loan_waits"`       // slots that Loan had to wait for, while the peer needed one
+	ReceiveWaits       int64 `json:"receive_waits"`    // frames that Subscription.Receive had to wait for
 	FramesInFlight     int   `json:"frames_in_flight"` // that were sent and not released, at present
 	FramesHeld         int   `json:"frames_held"`      // that were received and not released, at present
 }

@@ -129,6 +129,7 @@ type Publisher struct {
 	latest   int    // slot of the last frame; -1 before the first one
 	last     int    // slot that was loaned last
 	next     int    // slot to begin the search at
+	blamed   bool   // a wait of Loan was counted since the last loan
 	sleepers int
 	watched  <-chan struct{} // of the context whose end wakes the publisher
 	unwatch  func() bool

@@ -88,7 +88,10 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 		if f.number == 0 && err == nil {
 			if !waited {
 				s.mu.Lock()
-				s.waits++
+				if s.waited != s.next { // else an earlier call has waited for it
+					s.waited = s.next
+					s.waits++
+				}
 				s.mu.Unlock()
 			}
 			f, err = s.watch()

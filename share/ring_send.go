@@ -61,7 +61,7 @@ func (p *Publisher) loan() (*core.Tensor, error) {
 	}
 	sequence := p.sequence(i)
 	atomic.StoreUint64(sequence, *sequence&^looking|1)
-	s.loaned, s.free = true, false
+	s.loaned, s.free, p.blamed = true, false, false
 	p.last, p.next = i, i+1
 	if p.next == len(p.slots) {
 		p.next = 0

@@ -63,8 +63,12 @@ func (p *Publisher) tally(r *reader) {
 	r.released = max(r.released, r.sent-needed)
 }
 
-// blame counts a wait of Loan for each subscriber that needs a slot. p.mu is held.
+// blame counts a wait of Loan for each subscriber that needs a slot, once until a slot is loaned. p.mu is held.
 func (p *Publisher) blame() {
+	if p.blamed {
+		return
+	}
+	p.blamed = true
 	for _, r := range p.readers {
 		for i := range p.slots {
 			if p.slots[i].frame > 0 && p.reads(r, i) {

@@ -47,14 +47,18 @@ func TestStatsOfAQueue(t *testing.T) {
 		Stats{FramesSent: 3, FramesReleased: 1, FramesInFlight: 2, FrameBytesSent: 3 * 128},
 		Stats{FramesReceived: 2, FramesHeld: 1, FrameBytesReceived: 2 * 128})
 	put(t, p, 3)
-	if _, err := p.Loan(briefly(t)); err == nil {
-		t.Error("a slot was loaned while the subscriber needs all")
+	for range 2 { // a call that begins again counts once
+		if _, err := p.Loan(briefly(t)); err == nil {
+			t.Error("a slot was loaned while the subscriber needs all")
+		}
 	}
 	held.Release()
 	get(t, s, 4, 2).Release()
 	get(t, s, 5, 3).Release()
-	_, err := s.Receive(briefly(t))
-	wantBlocked(t, "no frame", err)
+	for range 2 {
+		_, err := s.Receive(briefly(t))
+		wantBlocked(t, "no frame", err)
+	}
 	// Another subscription of the same connection leaves, and has not received its frame.
 	other := subscribe(t, b, SubscribeOptions{})
 	put(t, p, 4)

@@ -53,6 +53,7 @@ type Subscription struct {
 	received int64  // frames
 	dropped  int64  // frames of the mode Latest that newer ones have replaced
 	waits    int64  // of Receive
+	waited   uint64 // the last frame that waits counts; 0 if there is none
 	sleepers int
 	watched  <-chan struct{} // of the context whose end wakes the subscriber
 	unwatch  func() bool

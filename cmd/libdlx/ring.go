@@ -56,6 +56,7 @@ type publisher struct {
 type subscription struct {
 	*share.Subscription
 	poller
+	moves bool // each frame to a device: one whose move is given up is lost
 }
 
 // ring reads the description of a ring.
@@ -139,7 +140,7 @@ func dlxgo_publisher_loan(handle *C.dlx_publisher, timeout C.int64_t, tensor **C
 		if err != nil {
 			return err
 		}
-		return p.within(timeout, func(ctx context.Context) error {
+		return p.resume(timeout, func(ctx context.Context) error {
 			t, err := p.Loan(ctx)
 			return setTensor(tensor, t, err)
 		})
@@ -157,7 +158,7 @@ func dlxgo_publisher_send(handle *C.dlx_publisher, tensor *C.dlx_tensor, timeout
 		if err != nil {
 			return err
 		}
-		return p.within(timeout, func(ctx context.Context) error {
+		return p.resume(timeout, func(ctx context.Context) error {
 			r, err := p.Send(ctx, t)
 			if err != nil {
 				return err
@@ -179,7 +180,7 @@ func dlxgo_publisher_wait_readers(handle *C.dlx_publisher, count C.int32_t, time
 		if err != nil {
 			return err
 		}
-		return p.within(timeout, func(ctx context.Context) error { return p.WaitReaders(ctx, int(count)) })
+		return p.resume(timeout, func(ctx context.Context) error { return p.WaitReaders(ctx, int(count)) })
 	})
 }
 
@@ -190,7 +191,7 @@ func dlxgo_publisher_wait_released(handle *C.dlx_publisher, timeout C.int64_t, e
 		if err != nil {
 			return err
 		}
-		return p.within(timeout, p.WaitReleased)
+		return p.resume(timeout, p.WaitReleased)
 	})
 }
 
@@ -237,7 +238,7 @@ func dlxgo_connection_subscribe(handle *C.dlx_connection, name *C.char, device *
 		return c.within(timeout, func(ctx context.Context) error {
 			s, err := c.Subscribe(ctx, of, share.SubscribeOptions{Device: d, Hold: int(hold)})
 			if err == nil {
-				subscriptions.add(unsafe.Pointer(out), subscription{s, c.poller})
+				subscriptions.add(unsafe.Pointer(out), subscription{s, c.poller, d != nil})
 			}
 			return err
 		})
@@ -254,7 +255,11 @@ func dlxgo_subscription_receive(handle *C.dlx_subscription, timeout C.int64_t, o
 		if err != nil {
 			return err
 		}
-		return s.within(timeout, func(ctx context.Context) error {
+		wait := s.resume
+		if s.moves {
+			wait = s.within
+		}
+		return wait(timeout, func(ctx context.Context) error {
 			f, err := s.Receive(ctx)
 			if err == nil {
 				frames.add(unsafe.Pointer(out), &frame{Frame: f})

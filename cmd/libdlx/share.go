@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -43,9 +44,31 @@ func (p poller) within(timeout C.int64_t, call func(ctx context.Context) error) 
 		return within(timeout, call)
 	}
 	return within(timeout, func(ctx context.Context) error {
-		return polling(ctx, call, func() int32 { return int32(C.dlx_call_poll(p.poll, p.context)) })
+		return polling(ctx, call, p.call)
 	})
 }
+
+// resume is within, for a call that can begin again: see poll.go.
+func (p poller) resume(timeout C.int64_t, call func(ctx context.Context) error) error {
+	switch {
+	case timeout < 0:
+		return within(timeout, call) // which says why not
+	case p.poll == 0:
+		return again(time.Duration(timeout), nil, call, nil)
+	}
+	return again(time.Duration(timeout), p.call, call, nil)
+}
+
+// hasten is within, for a call that can begin again once: see poll.go.
+func (p poller) hasten(timeout C.int64_t, call func(ctx context.Context) error) error {
+	if timeout < 0 || p.poll == 0 {
+		return within(timeout, call)
+	}
+	return again(time.Duration(timeout), p.call, call, call)
+}
+
+// call calls dlx_poll, on the thread of the caller.
+func (p poller) call() int32 { return int32(C.dlx_call_poll(p.poll, p.context)) }
 
 // shareOptions reads the options of a listener or a connection.
 func shareOptions(o *C.dlx_share_options) (options share.Options, p poller, err error) {
@@ -293,7 +316,7 @@ func dlxgo_connection_send(handle *C.dlx_connection, tensor *C.dlx_tensor, label
 			return err
 		}
 		text := optionalText(label)
-		return c.within(timeout, func(ctx context.Context) error {
+		return c.hasten(timeout, func(ctx context.Context) error {
 			r, err := c.SendLabeled(ctx, t, text)
 			if err == nil {
 				setShared(report, r)
@@ -329,7 +352,7 @@ func dlxgo_connection_receive(handle *C.dlx_connection, device *C.dlx_device, ti
 		if err != nil {
 			return err
 		}
-		return c.within(timeout, func(ctx context.Context) error {
+		return c.hasten(timeout, func(ctx context.Context) error { // opening the memory may take long, or copying it
 			t, r, err := c.Receive(ctx, d)
 			if err == nil {
 				setShared(report, r)
@@ -346,7 +369,7 @@ func dlxgo_connection_wait_released(handle *C.dlx_connection, timeout C.int64_t,
 		if err != nil {
 			return err
 		}
-		return c.within(timeout, c.WaitReleased)
+		return c.resume(timeout, c.WaitReleased)
 	})
 }
 
