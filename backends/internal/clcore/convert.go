@@ -36,7 +36,8 @@ func (d *device) CanConvert(dst, src core.DType, s core.Scaling) error {
 // PrefersHost reports whether the device is the processor.
 func (d *device) PrefersHost() bool { return d.cpu }
 
-// ConvertOn converts by a kernel, in as many launches as needed.
+// ConvertOn converts by a kernel, in as many launches as needed. If dst and src are two cl_mem over the same pages of host
+// memory, it converts a copy of src: see [queue.handOver] and DESIGN.md.
 func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling) error {
 	q, p, todo, err := devicebase.BeginConversion[*queue](ctx, &d.Device, s, dst, src, scaling, d.operandOf)
 	if err != nil || !todo {
@@ -47,12 +48,38 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 			return d.errorf(core.ErrLayout, "ConvertOn", "the memory of %v is not aligned for its type: use a Clone", o.tensor)
 		}
 	}
-	w := &conversion{queue: cmp.Or(q, d.own), dst: p.Dst, src: p.Src, scaling: scaling}
+	if p.Dst.mem != p.Src.mem && p.Dst.over.meets(p.Src.over) {
+		return d.convertApart(ctx, q, p.Dst, p.Src, scaling)
+	}
+	return d.convert(ctx, q, p.Dst, p.Src, scaling)
+}
+
+// convertApart converts a packed copy of src, since one command must not use dst and src.
+func (d *device) convertApart(ctx context.Context, q *queue, dst, src operand, scaling core.Scaling) error {
+	packed, err := d.packed(ctx, src.tensor, true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = packed.Close() }() // never fails; the memory stays until it is converted
+	if err := d.step(ctx, q, packed, src.tensor); err != nil {
+		return err
+	}
+	from, err := d.operandOf(packed)
+	if err != nil {
+		return err
+	}
+	return d.convert(ctx, q, dst, from, scaling, q.tasksOf(packed)...)
+}
+
+// convert is ConvertOn with checked operands, which one command may use. The event of the conversion also reports the
+// errors of tasks.
+func (d *device) convert(ctx context.Context, q *queue, dst, src operand, scaling core.Scaling, tasks ...*hostTask) error {
+	w := &conversion{queue: cmp.Or(q, d.own), dst: dst, src: src, scaling: scaling, tasks: tasks}
 	submit := stream.Submit
 	if q == nil {
 		submit = stream.SubmitAndWait
 	}
-	err = submit(ctx, w.queue, []*core.Tensor{dst}, []*core.Tensor{src}, w.enqueue)
+	err := submit(ctx, w.queue, []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}, w.enqueue)
 	return cmp.Or(w.failed, err)
 }
 
@@ -61,7 +88,8 @@ type conversion struct {
 	queue    *queue
 	dst, src operand
 	scaling  core.Scaling
-	failed   error // why a command could not be enqueued
+	tasks    []*hostTask // see convert
+	failed   error       // why a command could not be enqueued
 }
 
 // enqueue enqueues the launches. If one fails, its error is kept in failed: those before it may run, and need their event.
@@ -70,6 +98,7 @@ func (w *conversion) enqueue() error {
 		return err
 	}
 	defer w.queue.mu.Unlock()
+	w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
 	w.failed = w.commands()
 	return nil
 }

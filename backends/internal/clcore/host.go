@@ -17,7 +17,7 @@ func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 // MapHost makes a cl_mem with CL_MEM_USE_HOST_PTR over the whole pages of host memory. The copies of dlx hand
 // the memory over and back. Code that enqueues other work on the cl_mem maps and unmaps it: see the package
 // documentation. One command must not use two such cl_mem that share a page (clCreateBuffer), or such a
-// cl_mem and a pointer to one of its pages; Copy never does.
+// cl_mem and a pointer to one of its pages; Copy and ConvertOn never do.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	return d.Map(ctx, host, d.CanMap, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
 }

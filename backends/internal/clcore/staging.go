@@ -88,9 +88,13 @@ func (d *device) step(ctx context.Context, q *queue, dst, src *core.Tensor) erro
 	if err != nil {
 		return err
 	}
-	var tasks []*hostTask
-	if e, ok := backendkit.UnwrapEvent(src.Ready()).(*event); ok && q != nil && e.queue == q {
-		tasks = e.hostTasks
+	return d.copy(ctx, q, to, from, q.tasksOf(src)...)
+}
+
+// tasksOf returns the work of the host on q that wrote t. Work on q after it runs even if it fails. q may be nil.
+func (q *queue) tasksOf(t *core.Tensor) []*hostTask {
+	if e, ok := backendkit.UnwrapEvent(t.Ready()).(*event); ok && q != nil && e.queue == q {
+		return e.hostTasks
 	}
-	return d.copy(ctx, q, to, from, tasks...)
+	return nil
 }
