@@ -20,15 +20,22 @@ import (
 // scenario uses all of a device, and returns the errors that it met. It closes all
 // that it opened.
 func scenario(ctx context.Context, opts ...option) error {
+	return use(ctx, func(u *user) {
+		u.copies()
+		u.shares()
+		u.orders()
+		u.times()
+	}, opts...)
+}
+
+// use opens a device, uses it, and returns the errors that it met. It closes all that was opened.
+func use(ctx context.Context, steps func(u *user), opts ...option) error {
 	d, err := newWith(opts...).Open(ctx, core.DeviceID{Type: core.DeviceVulkan})
 	if err != nil {
 		return err
 	}
 	u := &user{ctx: ctx, d: d}
-	u.copies()
-	u.shares()
-	u.orders()
-	u.times()
+	steps(u)
 	for i := len(u.close) - 1; i >= 0; i-- {
 		u.note(u.close[i]())
 	}
@@ -51,7 +58,16 @@ func (u *user) note(err error) bool {
 
 // tensor is nil where it could not be made.
 func (u *user) tensor(o core.AllocOptions, shape ...int64) *core.Tensor {
-	t, err := core.Empty(u.ctx, u.d, core.TypeFloat32, shape, o)
+	return u.kept(core.Empty(u.ctx, u.d, core.TypeFloat32, shape, o))
+}
+
+// pixels is a tensor of uint8, or nil where it could not be made.
+func (u *user) pixels(shape ...int64) *core.Tensor {
+	return u.kept(core.Empty(u.ctx, u.d, core.TypeUint8, shape, core.AllocOptions{}))
+}
+
+// kept takes the results of a call that makes a tensor, which is closed at the end.
+func (u *user) kept(t *core.Tensor, err error) *core.Tensor {
 	if !u.note(err) {
 		return nil
 	}
@@ -102,6 +118,26 @@ func (u *user) copies() {
 	if s != nil {
 		u.note(s.Synchronize(u.ctx))
 	}
+}
+
+// converts converts on the device, without a stream and on one, after a copy. It calls ready before the first conversion.
+func (u *user) converts(ready func()) {
+	converter, ok := core.As[core.Converter](u.d)
+	if !ok {
+		u.note(errors.New("the device does not convert"))
+		return
+	}
+	a, b, pixels, s := u.tensor(core.AllocOptions{}, 64, 64), u.tensor(core.AllocOptions{}, 64, 64), u.pixels(64, 64), u.stream()
+	if u.failed != nil {
+		return
+	}
+	ready()
+	scaling := core.Scaling{Scale: []float32{0.5}, Offset: []float32{1}}
+	for _, on := range []core.Stream{nil, s} {
+		u.copy(on, b, a)
+		u.note(converter.ConvertOn(u.ctx, on, a, pixels, scaling))
+	}
+	u.note(s.Synchronize(u.ctx))
 }
 
 // times takes the time of a copy.
@@ -221,29 +257,67 @@ func failsOnce(t *testing.T, quickSeparate bool) {
 		}
 		for index, call := range faults.Calls() {
 			t.Run(fmt.Sprintf("%s/separate=%v", call, separate), func(t *testing.T) {
-				noMessages(t)
-				before, live := descriptors()-leakedByTheDriver(t), core.Live()
-				for skip := range places {
-					faults.Once(index, skip, faults.OutOfDeviceMemory)
-					err := scenario(t.Context(), opts...)
+				leavesNothing(t, func() {
+					for skip := range places {
+						faults.Once(index, skip, faults.OutOfDeviceMemory)
+						err := scenario(t.Context(), opts...)
+						if faults.Disarm() == 0 {
+							break
+						}
+						typed(t, err, fmt.Sprintf("call %d of %s fails", skip+1, call))
+					}
+				})
+			})
+		}
+	}
+}
+
+// Each call of a conversion, and of the copies around it, fails once.
+func TestNothingIsLeakedWhereACallOfAConversionFails(t *testing.T) {
+	met := make(map[string]bool)
+	opts := append(validated(t), separateMemory)
+	for index, call := range faults.Calls() {
+		t.Run(call, func(t *testing.T) {
+			leavesNothing(t, func() {
+				for skip := 0; ; skip++ {
+					err := use(t.Context(), func(u *user) {
+						u.converts(func() { faults.Once(index, skip, faults.OutOfDeviceMemory) })
+					}, opts...)
 					if faults.Disarm() == 0 {
+						if err != nil {
+							t.Errorf("without a fault: %v", err)
+						}
 						break
 					}
+					met[call] = true
 					typed(t, err, fmt.Sprintf("call %d of %s fails", skip+1, call))
 				}
-				ours := func() int { return descriptors() - leakedByTheDriver(t) }
-				for end := time.Now().Add(5 * time.Second); ours() > before && time.Now().Before(end); {
-					time.Sleep(time.Millisecond)
-				}
-				if now := ours(); now > before {
-					t.Errorf("%d descriptors were left open", now-before)
-				}
-				for kind, n := range core.Live() {
-					if n > live[kind] {
-						t.Errorf("%d of %s were left open", n-live[kind], kind)
-					}
-				}
 			})
+		})
+	}
+	for _, call := range []string{"vkCreateShaderModule", "vkCreateComputePipelines", "vkQueueSubmit"} {
+		if !met[call] {
+			t.Errorf("a conversion did not call %s", call)
+		}
+	}
+}
+
+// leavesNothing runs a function, and proves that no descriptor and no object stays open.
+func leavesNothing(t *testing.T, run func()) {
+	t.Helper()
+	noMessages(t)
+	before, live := descriptors()-leakedByTheDriver(t), core.Live()
+	run()
+	ours := func() int { return descriptors() - leakedByTheDriver(t) }
+	for end := time.Now().Add(5 * time.Second); ours() > before && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if now := ours(); now > before {
+		t.Errorf("%d descriptors were left open", now-before)
+	}
+	for kind, n := range core.Live() {
+		if n > live[kind] {
+			t.Errorf("%d of %s were left open", n-live[kind], kind)
 		}
 	}
 }

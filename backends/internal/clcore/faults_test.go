@@ -152,6 +152,14 @@ func (l *lifetime) copy(s core.Stream, dst, src *core.Tensor) {
 	}
 }
 
+// convert converts on a stream, if both tensors could be made.
+func (l *lifetime) convert(s core.Stream, dst, src *core.Tensor) {
+	if dst != nil && src != nil {
+		scaling := core.Scaling{Scale: []float32{0.5}, Offset: []float32{1}}
+		l.note(l.device.(core.Converter).ConvertOn(l.ctx, s, dst, src, scaling))
+	}
+}
+
 func (l *lifetime) run() {
 	host := l.tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
 	a := l.tensor(core.Empty(l.ctx, l.device, core.TypeFloat32, []int64{64, 64}, core.AllocOptions{}))
@@ -167,12 +175,14 @@ func (l *lifetime) run() {
 	l.copy(nil, into, rows)
 	turnedHost := l.tensor(host.Transpose())
 	l.copy(nil, turnedHost, a)
-	l.streams(a, b, host, turned)
+	pixels := l.tensor(core.Empty(l.ctx, l.device, core.TypeUint8, []int64{64, 64}, core.AllocOptions{}))
+	l.convert(nil, b, pixels)
+	l.streams(a, b, host, turned, pixels)
 	l.time(a, host)
 	l.sharing(a)
 }
 
-func (l *lifetime) streams(a, b, host, turned *core.Tensor) {
+func (l *lifetime) streams(a, b, host, turned, pixels *core.Tensor) {
 	s, err := l.device.NewStream(l.ctx)
 	if !l.note(err) {
 		return
@@ -201,6 +211,7 @@ func (l *lifetime) streams(a, b, host, turned *core.Tensor) {
 		}()
 		l.copy(s, host, a)
 		l.copy(s, b, turned)
+		l.convert(s, b, pixels)
 		l.note(<-signalled)
 	}
 	if e, err := s.Record(); l.note(err) {
@@ -293,5 +304,32 @@ func (l *lifetime) sharing(a *core.Tensor) {
 			l.copy(nil, mapped, a)
 			l.copy(nil, a, mapped)
 		}
+		l.convertWithinPages(mapper)
+	}
+}
+
+// convertWithinPages converts between two mappings that share a page.
+func (l *lifetime) convertWithinPages(mapper core.HostMapper) {
+	const first, middle, end = 64, 64 + 4*64*64, 64 + 5*64*64
+	room := l.tensor(core.FromSlice(make([]byte, end)))
+	address, err := room.Address()
+	if !l.note(err) {
+		return
+	}
+	mapped := func(low, high int64, dtype core.DType) *core.Tensor {
+		part := l.tensor(core.Wrap(core.Memory{ID: core.CPU, Handle: address + uintptr(low), Size: high - low},
+			core.Spec{DType: core.TypeUint8, Shape: []int64{high - low}}))
+		b, _ := part.Buffer()
+		m, err := mapper.MapHost(l.ctx, b)
+		if !l.note(err) {
+			return nil
+		}
+		return l.tensor(wrap(m, core.Spec{DType: dtype, Shape: []int64{64, 64}}))
+	}
+	dst, src := mapped(first, middle, core.TypeFloat32), mapped(middle, end, core.TypeUint8)
+	l.convert(nil, dst, src)
+	if s, err := l.device.NewStream(l.ctx); l.note(err) {
+		l.cleanup = append(l.cleanup, s.Close)
+		l.convert(s, dst, src)
 	}
 }
