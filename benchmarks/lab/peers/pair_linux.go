@@ -52,9 +52,6 @@ type reply struct {
 // pairFD is the descriptor of the socket in the other process.
 const pairFD = 3
 
-// patience bounds how long a process polls for the other one.
-const patience = 20 * time.Second
-
 func newPair(ctx context.Context, b *bench) (p *pair, err error) {
 	p = &pair{small: b.small}
 	defer func() {

@@ -17,6 +17,9 @@ import (
 	"github.com/dlx-go/dlx/remote"
 )
 
+// patience bounds how long a process waits for the other one.
+const patience = 20 * time.Second
+
 // The two processes of package remote are started with remoteFlag and what they are to be: "measure", or the address to which
 // the other one connects. UCX reads its transports from the environment, once for each process. A test binary knows these
 // processes by remoteVariable.
