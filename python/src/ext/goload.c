@@ -6,13 +6,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static char *path;                     // guarded by mu: where libdlx is
 static struct GoLib functions;         // guarded by mu, until loaded is true
 static atomic_bool loaded;
-static atomic_int owner;               // the process that loaded libdlx, or tries to; 0 if there is none
+static atomic_bool begun;              // this process, or the one that it was forked from, has loaded libdlx, or tries to
+static atomic_bool forked;             // it was the one that this process was forked from
+static bool watched;                   // guarded by mu: note_fork is called in children of fork
 static dlx_registry *registry;         // guarded by mu; stays open
 
 // Device is an opened device, which stays open.
@@ -45,11 +46,16 @@ static const char *bind(void *library) {
 
 const struct GoLib *go_loaded(void) { return atomic_load(&loaded) ? &functions : NULL; }
 
-bool go_usable(void) { return atomic_load(&loaded) && atomic_load(&owner) == (int)getpid(); }
+// note_fork is called in a child of fork. To ask for the number of the process at each call would cost a call of the system.
+static void note_fork(void) {
+    if (atomic_load(&begun))
+        atomic_store(&forked, true);
+}
+
+bool go_usable(void) { return atomic_load(&loaded) && !atomic_load(&forked); }
 
 const struct GoLib *go_load(void) {
-    int loader = atomic_load(&owner);
-    if (loader != 0 && loader != (int)getpid()) { // or it was about to load it, and mu is locked for ever
+    if (atomic_load(&forked)) { // or the parent was about to load it, and mu is locked for ever
         PyErr_SetString(PyExc_RuntimeError, "dlx: this process was forked from one that used devices or files of dlx, "
                                             "whose threads do not survive fork: start it with spawn or forkserver");
         return NULL;
@@ -60,8 +66,12 @@ const struct GoLib *go_load(void) {
     // Whoever holds mu needs no interpreter, but may take long.
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&mu);
-    if (!atomic_load(&loaded)) {
-        atomic_store(&owner, (int)getpid());
+    int failed = watched ? 0 : pthread_atfork(NULL, NULL, note_fork);
+    watched = failed == 0;
+    if (failed != 0)
+        snprintf(text, sizeof text, "dlx: libdlx cannot be loaded: pthread_atfork: %s", strerror(failed));
+    else if (!atomic_load(&loaded)) {
+        atomic_store(&begun, true);
         void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
         const char *missing = library == NULL ? NULL : bind(library);
         if (library == NULL)
@@ -74,7 +84,7 @@ const struct GoLib *go_load(void) {
         else
             atomic_store(&loaded, true);
         if (!atomic_load(&loaded))
-            atomic_store(&owner, 0);
+            atomic_store(&begun, false);
     }
     pthread_mutex_unlock(&mu);
     Py_END_ALLOW_THREADS
