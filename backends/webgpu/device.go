@@ -75,7 +75,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	if size < 0 {
 		return core.Memory{}, d.Errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
 	}
-	if err := d.Hold("Alloc", func() error { return nil }); err != nil {
+	if err := d.Hold("Alloc", func() error { return d.native.Lost("Alloc") }); err != nil {
 		return core.Memory{}, err
 	}
 	defer d.Drop()
@@ -141,9 +141,10 @@ func release(h wgpu.Handle) {
 // buffer is too small or has another usage; if size is 0, p is ignored.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.IsOpen(call); err != nil {
+	if err := d.Hold(call, func() error { return d.native.Lost(call) }); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.Drop()
 	switch {
 	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
@@ -178,6 +179,10 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 
 // NewStream returns an ordered queue of the host. All streams share the queue of the device.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
+	if err := d.Hold("NewStream", func() error { return d.native.Lost("NewStream") }); err != nil {
+		return nil, err
+	}
+	defer d.Drop()
 	q, err := d.NewQueue(ctx)
 	if err != nil {
 		return nil, err

@@ -32,5 +32,6 @@
 // # Errors
 //
 // Errors of WebGPU's scopes are errors of the call: core.ErrOutOfMemory, or core.ErrInvalid with the message of the
-// library. After the device was lost every call fails with core.ErrDeviceLost. What was opened must still be closed.
+// library. After the device was lost, or somebody called wgpuDeviceDestroy, every call fails with core.ErrDeviceLost. What was
+// opened must still be closed. wgpu-native ends the process if a device is lost while commands are submitted.
 package webgpu

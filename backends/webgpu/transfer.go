@@ -180,17 +180,17 @@ func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size i
 			x.mapping, err = d.native.Map(x.readback.handle, x.whole)
 		}
 		if err != nil {
-			d.spares.giveBack(x.readback, wgpu.Readback)
+			release(x.readback.handle) // it may be mapped
 			return nil, err
 		}
 		return x, nil
 	}
 	end := func(x *flight, f func(host uintptr, first, size int64) error) error {
-		defer d.spares.giveBack(x.readback, wgpu.Readback)
 		if err := wait(x.mapping, nil); err != nil {
-			wgpu.Unmap(x.readback.handle)
+			release(x.readback.handle) // it may be mapped, and Unmap fails if it is not
 			return err
 		}
+		defer d.spares.giveBack(x.readback, wgpu.Readback)
 		defer wgpu.Unmap(x.readback.handle)
 		host, err := wgpu.Mapped(x.readback.handle, x.whole)
 		if err != nil {

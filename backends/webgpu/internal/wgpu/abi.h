@@ -114,8 +114,8 @@ enum {
 	DLX_WGPU_NO_ERROR = 1,             // WGPUErrorType_NoError
 	DLX_WGPU_VALIDATION = 2,           // WGPUErrorType_Validation
 	DLX_WGPU_OUT_OF_MEMORY = 3,        // WGPUErrorType_OutOfMemory
+	DLX_WGPU_UNKNOWN = 5,              // WGPUErrorType_Unknown
 	DLX_WGPU_SUCCESS = 1,              // of all statuses that dlx reads
-	DLX_WGPU_DESTROYED = 2,            // WGPUDeviceLostReason_Destroyed
 	DLX_WGPU_MAP_READ = 1,             // WGPUBufferUsage_MapRead, and WGPUMapMode_Read
 	DLX_WGPU_COPY_SRC = 4,             // WGPUBufferUsage_CopySrc
 	DLX_WGPU_COPY_DST = 8,             // WGPUBufferUsage_CopyDst

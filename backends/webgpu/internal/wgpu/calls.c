@@ -2,6 +2,7 @@
 
 #include "calls.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,19 @@ const char *dlx_wgpu_name(size_t i) {
 #define fn dlx_wgpu_fn
 
 struct dlx_wgpu_state {
-	atomic_int users, lost;
+	dlx_wgpu_state *next;
+	uintptr_t id;
+	atomic_int lost;
 	dlx_wgpu_error why; // written before lost
 };
+
+// The states of open devices. wgpu-native 29 calls the callback of a lost device late or never, also when the device is released. The
+// callback therefore gets a number, which it may still have when the state is gone.
+static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
+static dlx_wgpu_state *states;
+static uintptr_t last_id;
+
+static atomic_long callbacks; // states and waits that are not freed
 
 struct dlx_wgpu_wait {
 	atomic_int users;
@@ -50,7 +61,7 @@ void *dlx_wgpu_instance(void) {
 
 size_t dlx_wgpu_adapters(void *instance, void **adapters, size_t room) {
 	size_t n = fn.InstanceEnumerateAdapters(instance, NULL, NULL);
-	if (n > room)
+	if (n == 0 || n > room)
 		return 0;
 	return fn.InstanceEnumerateAdapters(instance, NULL, adapters);
 }
@@ -68,7 +79,8 @@ void dlx_wgpu_release_adapter(void *adapter) { fn.AdapterRelease(adapter); }
 void *dlx_wgpu_queue(void *device) { return fn.DeviceGetQueue(device); }
 
 void dlx_wgpu_close(void *device, void *queue) {
-	fn.QueueRelease(queue);
+	if (queue)
+		fn.QueueRelease(queue);
 	fn.DeviceRelease(device);
 }
 
@@ -92,17 +104,38 @@ void dlx_wgpu_copy(void *encoder, void *src, uint64_t from, void *dst, uint64_t 
 }
 
 void dlx_wgpu_drop_state(dlx_wgpu_state *state) {
-	if (atomic_fetch_sub(&state->users, 1) == 1)
-		free(state);
+	pthread_mutex_lock(&states_lock);
+	dlx_wgpu_state **at = &states;
+	while (*at != state)
+		at = &(*at)->next;
+	*at = state->next;
+	pthread_mutex_unlock(&states_lock);
+	free(state);
+	atomic_fetch_sub(&callbacks, 1);
+}
+
+static dlx_wgpu_state *new_state(void) {
+	dlx_wgpu_state *state = calloc(1, sizeof *state);
+	if (!state)
+		return NULL;
+	pthread_mutex_lock(&states_lock);
+	state->id = ++last_id;
+	state->next = states;
+	states = state;
+	pthread_mutex_unlock(&states_lock);
+	atomic_fetch_add(&callbacks, 1);
+	return state;
 }
 
 static void on_lost(void *const *device, uint32_t reason, dlx_wgpu_text text, void *first, void *second) {
-	dlx_wgpu_state *state = first;
-	if (reason != DLX_WGPU_DESTROYED && !atomic_load(&state->lost)) {
-		keep_text(&state->why, reason, text);
-		atomic_store(&state->lost, 1);
+	pthread_mutex_lock(&states_lock);
+	for (dlx_wgpu_state *state = states; state; state = state->next) {
+		if (state->id == (uintptr_t)first && !atomic_load(&state->lost)) {
+			keep_text(&state->why, reason, text);
+			atomic_store(&state->lost, 1); // also if it was destroyed: the device is open, so it was not dlx
+		}
 	}
-	dlx_wgpu_drop_state(state);
+	pthread_mutex_unlock(&states_lock);
 }
 
 // Errors of calls outside of begin and end are those of other code that uses the device.
@@ -129,16 +162,21 @@ static void on_device(uint32_t status, void *device, dlx_wgpu_text text, void *f
 }
 
 void *dlx_wgpu_open(void *adapter, const dlx_wgpu_limits *limits, dlx_wgpu_state **out, dlx_wgpu_error *error) {
-	dlx_wgpu_state *state = calloc(1, sizeof *state);
-	if (!state)
+	dlx_wgpu_state *state = new_state();
+	if (!state) {
+		keep_text(error, 0, (dlx_wgpu_text){"there is no memory for a callback", SIZE_MAX});
 		return NULL;
-	atomic_store(&state->users, 2);
+	}
 	dlx_wgpu_device_descriptor d = {.limits = limits};
-	d.lost = (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_lost, state, NULL};
+	d.lost = (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_lost, (void *)state->id, NULL};
 	d.uncaptured = (dlx_wgpu_uncaptured){NULL, (void (*)(void))on_uncaptured, NULL, NULL};
 	struct opening o = {NULL, error};
 	// wgpu-native calls back before the call returns.
 	fn.AdapterRequestDevice(adapter, &d, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_device, &o, NULL});
+	if (!o.device) {
+		dlx_wgpu_drop_state(state);
+		return NULL;
+	}
 	*out = state;
 	return o.device;
 }
@@ -155,7 +193,7 @@ void dlx_wgpu_begin(void *device) {
 static void on_popped(uint32_t status, uint32_t type, dlx_wgpu_text text, void *first, void *second) {
 	dlx_wgpu_error *error = first;
 	if (error->type == 0 && (status != DLX_WGPU_SUCCESS || type != DLX_WGPU_NO_ERROR))
-		keep_text(error, type, text);
+		keep_text(error, type ? type : DLX_WGPU_UNKNOWN, text);
 }
 
 void dlx_wgpu_end(void *device, dlx_wgpu_error *error) {
@@ -169,33 +207,44 @@ void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size) {
 	return fn.DeviceCreateBuffer(device, &d);
 }
 
-void *dlx_wgpu_new_pipeline(void *device, const char *code, size_t length) {
+void *dlx_wgpu_new_pipeline(void *device, const char *code, size_t length, const char **missing) {
 	dlx_wgpu_wgsl source = {{NULL, DLX_WGPU_TYPE_WGSL}, {code, length}};
 	dlx_wgpu_labeled d = {&source.chain, {NULL, 0}};
 	void *module = fn.DeviceCreateShaderModule(device, &d);
-	if (!module)
+	if (!module) {
+		*missing = "wgpuDeviceCreateShaderModule";
 		return NULL;
+	}
 	dlx_wgpu_pipeline_descriptor p = {.compute = {.module = module, .entry = {"main", 4}}};
 	void *pipeline = fn.DeviceCreateComputePipeline(device, &p);
 	fn.ShaderModuleRelease(module);
+	if (!pipeline)
+		*missing = "wgpuDeviceCreateComputePipeline";
 	return pipeline;
 }
 
-void dlx_wgpu_dispatch(void *device, void *encoder, void *pipeline, const dlx_wgpu_range ranges[3], uint32_t x, uint32_t y, uint32_t z) {
+const char *dlx_wgpu_dispatch(void *device, void *encoder, void *pipeline, const dlx_wgpu_range ranges[3], uint32_t x, uint32_t y, uint32_t z) {
 	void *layout = fn.ComputePipelineGetBindGroupLayout(pipeline, 0);
+	if (!layout)
+		return "wgpuComputePipelineGetBindGroupLayout";
 	dlx_wgpu_bind_entry entries[3] = {0};
 	for (uint32_t i = 0; i < 3; i++)
 		entries[i] = (dlx_wgpu_bind_entry){.binding = i, .buffer = ranges[i].buffer, .offset = ranges[i].offset, .size = ranges[i].size};
 	dlx_wgpu_bind_descriptor d = {.layout = layout, .entry_count = 3, .entries = entries};
 	void *group = fn.DeviceCreateBindGroup(device, &d);
-	void *pass = fn.CommandEncoderBeginComputePass(encoder, NULL);
-	fn.ComputePassEncoderSetPipeline(pass, pipeline);
-	fn.ComputePassEncoderSetBindGroup(pass, 0, group, 0, NULL);
-	fn.ComputePassEncoderDispatchWorkgroups(pass, x, y, z);
-	fn.ComputePassEncoderEnd(pass);
-	fn.ComputePassEncoderRelease(pass);
-	fn.BindGroupRelease(group);
 	fn.BindGroupLayoutRelease(layout);
+	if (!group)
+		return "wgpuDeviceCreateBindGroup";
+	void *pass = fn.CommandEncoderBeginComputePass(encoder, NULL);
+	if (pass) {
+		fn.ComputePassEncoderSetPipeline(pass, pipeline);
+		fn.ComputePassEncoderSetBindGroup(pass, 0, group, 0, NULL);
+		fn.ComputePassEncoderDispatchWorkgroups(pass, x, y, z);
+		fn.ComputePassEncoderEnd(pass);
+		fn.ComputePassEncoderRelease(pass);
+	}
+	fn.BindGroupRelease(group);
+	return pass ? NULL : "wgpuCommandEncoderBeginComputePass";
 }
 
 void *dlx_wgpu_finish(void *encoder) {
@@ -207,16 +256,22 @@ void *dlx_wgpu_finish(void *encoder) {
 void dlx_wgpu_submit(void *queue, void *commands) { fn.QueueSubmit(queue, 1, &commands); }
 void dlx_wgpu_release_commands(void *commands) { fn.CommandBufferRelease(commands); }
 
+long dlx_wgpu_callbacks(void) { return atomic_load(&callbacks); }
+
 static dlx_wgpu_wait *new_wait(void) {
 	dlx_wgpu_wait *wait = calloc(1, sizeof *wait);
-	if (wait)
+	if (wait) {
 		atomic_store(&wait->users, 2);
+		atomic_fetch_add(&callbacks, 1);
+	}
 	return wait;
 }
 
 void dlx_wgpu_drop_wait(dlx_wgpu_wait *wait) {
-	if (atomic_fetch_sub(&wait->users, 1) == 1)
+	if (atomic_fetch_sub(&wait->users, 1) == 1) {
 		free(wait);
+		atomic_fetch_sub(&callbacks, 1);
+	}
 }
 
 static void on_status(uint32_t status, dlx_wgpu_text text, void *first, void *second) {

@@ -63,8 +63,7 @@ typedef struct {
 extern dlx_wgpu_functions dlx_wgpu_fn;
 const char *dlx_wgpu_name(size_t i); // of field i
 
-// dlx_wgpu_state is what the callback of a lost device writes. It is freed with the last of its two users: the device, and
-// the callback, which comes once, at the latest when the device is released.
+// dlx_wgpu_state is what the callback of a lost device writes. The device owns it. A callback that comes after it was freed does nothing.
 typedef struct dlx_wgpu_state dlx_wgpu_state;
 
 // dlx_wgpu_error is the first error of a group of calls: type is 0 if there was none.
@@ -84,6 +83,7 @@ int dlx_wgpu_describe(void *adapter, dlx_wgpu_adapter_info *info, dlx_wgpu_limit
 void dlx_wgpu_free_info(dlx_wgpu_adapter_info *info);
 void dlx_wgpu_release_adapter(void *adapter);
 
+// dlx_wgpu_open returns NULL with the reason if it fails, and then sets no state.
 void *dlx_wgpu_open(void *adapter, const dlx_wgpu_limits *limits, dlx_wgpu_state **state, dlx_wgpu_error *error);
 void *dlx_wgpu_queue(void *device);
 void dlx_wgpu_close(void *device, void *queue);
@@ -102,14 +102,15 @@ uint64_t dlx_wgpu_buffer_usage(void *buffer);
 void dlx_wgpu_write(void *queue, void *buffer, uint64_t offset, uintptr_t host, size_t size);
 uintptr_t dlx_wgpu_mapped(void *buffer, size_t size);
 void dlx_wgpu_unmap(void *buffer);
-void *dlx_wgpu_new_pipeline(void *device, const char *code, size_t length);
+void *dlx_wgpu_new_pipeline(void *device, const char *code, size_t length, const char **missing);
 
 // dlx_wgpu_dispatch runs a pipeline over three ranges of buffers: where it writes, what it reads, and its constants.
 typedef struct {
 	void *buffer;
 	uint64_t offset, size;
 } dlx_wgpu_range;
-void dlx_wgpu_dispatch(void *device, void *encoder, void *pipeline, const dlx_wgpu_range ranges[3], uint32_t x, uint32_t y, uint32_t z);
+// It returns the call that returned no object, or NULL.
+const char *dlx_wgpu_dispatch(void *device, void *encoder, void *pipeline, const dlx_wgpu_range ranges[3], uint32_t x, uint32_t y, uint32_t z);
 
 void dlx_wgpu_release_pipeline(void *pipeline);
 void dlx_wgpu_free(void *memory);
@@ -121,6 +122,7 @@ void dlx_wgpu_release_commands(void *commands);
 
 dlx_wgpu_wait *dlx_wgpu_on_done(void *queue);
 dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t size);
+long dlx_wgpu_callbacks(void); // how many states and waits are not freed
 uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait);
 void dlx_wgpu_drop_wait(dlx_wgpu_wait *wait);
 

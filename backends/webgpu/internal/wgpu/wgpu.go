@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/dl"
@@ -40,7 +42,7 @@ var Open = sync.OnceValues(func() (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := unsafe.Slice((*uintptr)(unsafe.Pointer(&C.dlx_wgpu_fn)), unsafe.Sizeof(C.dlx_wgpu_fn)/unsafe.Sizeof(uintptr(0)))
+	fields := Table()
 	symbols := make([]dl.Symbol, len(fields))
 	for i := range fields {
 		symbols[i] = dl.Symbol{Name: C.GoString(C.dlx_wgpu_name(C.size_t(i))), Address: &fields[i]}
@@ -56,6 +58,14 @@ var Open = sync.OnceValues(func() (*Library, error) {
 	}
 	return l, nil
 })
+
+// Table holds the addresses of the functions, in the order of calls.h. Tests replace them to make calls fail.
+func Table() []uintptr {
+	return unsafe.Slice((*uintptr)(unsafe.Pointer(&C.dlx_wgpu_fn)), unsafe.Sizeof(C.dlx_wgpu_fn)/unsafe.Sizeof(uintptr(0)))
+}
+
+// Callbacks returns how many devices are open and how many callbacks of work are awaited, together. It is for tests.
+func Callbacks() int64 { return int64(C.dlx_wgpu_callbacks()) }
 
 // Limits are those of WGPULimits that dlx uses.
 type Limits struct {
@@ -134,7 +144,8 @@ func (a *Adapter) Release() { C.dlx_wgpu_release_adapter(a.handle) }
 type Device struct {
 	handle, queue unsafe.Pointer
 	state         *C.dlx_wgpu_state
-	mu            sync.Mutex // held by groups of calls, whose errors are read together
+	lost          atomic.Pointer[string] // why, if an error of a call said so
+	mu            sync.Mutex             // held by groups of calls, whose errors are read together
 }
 
 // Open opens a device with all limits of the adapter.
@@ -146,7 +157,10 @@ func (a *Adapter) Open() (*Device, error) {
 	if d.handle == nil {
 		return nil, core.Errorf(core.ErrNotSupported, "webgpu", "wgpuAdapterRequestDevice", "%s opens no device: %s", a.Name, C.GoString(&failed.text[0]))
 	}
-	d.queue = C.dlx_wgpu_queue(d.handle)
+	if d.queue = C.dlx_wgpu_queue(d.handle); d.queue == nil {
+		d.Close()
+		return nil, none("wgpuDeviceGetQueue")
+	}
 	return d, nil
 }
 
@@ -155,17 +169,31 @@ func (d *Device) Native() Handle { return handle(d.handle) }
 
 // Close releases the device. Nothing uses it any more.
 func (d *Device) Close() {
-	C.dlx_wgpu_close(d.handle, d.queue)
 	C.dlx_wgpu_drop_state(d.state)
+	C.dlx_wgpu_close(d.handle, d.queue)
 }
 
 // Lost returns the error of a lost device, or nil.
 func (d *Device) Lost(call string) error {
 	var why C.dlx_wgpu_error
-	if C.dlx_wgpu_lost(d.state, &why) == 0 {
+	text := d.lost.Load()
+	if text == nil && C.dlx_wgpu_lost(d.state, &why) != 0 {
+		t := C.GoString(&why.text[0])
+		text = &t
+	}
+	if text == nil {
 		return nil
 	}
-	return core.Errorf(core.ErrDeviceLost, "webgpu", call, "%s: close the device and everything that was opened on it", C.GoString(&why.text[0]))
+	return core.Errorf(core.ErrDeviceLost, "webgpu", call, "%s: close the device and everything that was opened on it", *text)
+}
+
+// lostText is part of the error of each call for a lost device. The type of that error is WGPUErrorType_Validation, and the callback
+// for a lost device comes later than the error, or never.
+const lostText = "Parent device is lost"
+
+// none is the error of a call that returned no object and left no error in a scope.
+func none(call string) error {
+	return core.Errorf(core.ErrOutOfMemory, "webgpu", call, "the library returned no object")
 }
 
 // group calls f, and returns the first error of its calls of WebGPU. The error names call.
@@ -184,6 +212,10 @@ func (d *Device) group(call string, f func()) error {
 	if failed._type == 0 {
 		return nil
 	}
+	text := C.GoString(&failed.text[0])
+	if strings.Contains(text, lostText) {
+		d.lost.Store(&text)
+	}
 	if err := d.Lost(call); err != nil {
 		return err
 	}
@@ -191,7 +223,7 @@ func (d *Device) group(call string, f func()) error {
 	if failed._type == C.DLX_WGPU_OUT_OF_MEMORY {
 		sentinel = core.ErrOutOfMemory
 	}
-	err := core.Errorf(sentinel, "webgpu", call, "%s", C.GoString(&failed.text[0]))
+	err := core.Errorf(sentinel, "webgpu", call, "%s", text)
 	err.Code = int64(failed._type)
 	return err
 }
@@ -209,13 +241,21 @@ const (
 func (d *Device) NewBuffer(usage Usage, size int64) (Handle, error) {
 	var b unsafe.Pointer
 	err := d.group("wgpuDeviceCreateBuffer", func() { b = C.dlx_wgpu_new_buffer(d.handle, C.uint64_t(usage), C.uint64_t(size)) })
-	if err != nil && b != nil {
+	switch {
+	case err != nil && b != nil:
 		ReleaseBuffer(handle(b)) // a buffer that only has an error
-	}
-	if err != nil {
 		return 0, err
+	case err != nil:
+		return 0, err
+	case b == nil:
+		return 0, none("wgpuDeviceCreateBuffer")
 	}
 	return handle(b), nil
+}
+
+// BufferOf makes a buffer of a WGPUDevice as a program would. The caller owns the result. It is for tests.
+func BufferOf(device, usage uintptr, size int64) Handle {
+	return handle(C.dlx_wgpu_new_buffer(Handle(device).c(), C.uint64_t(usage), C.uint64_t(size)))
 }
 
 // RetainBuffer adds an owner to a buffer.
@@ -239,20 +279,30 @@ func (d *Device) Write(b Handle, offset int64, host uintptr, n int64) error {
 
 // Encoder is commands that are being recorded.
 type Encoder struct {
-	device *Device
-	handle unsafe.Pointer
+	device  *Device
+	handle  unsafe.Pointer
+	missing string // the first call that returned no object
 }
 
-// Submit records commands by f, and submits them. The result is for Wait. A device carries out what is submitted in
+// Submit records commands by f, and submits them. The caller owns the result. A device carries out what is submitted in
 // order.
 func (d *Device) Submit(call string, f func(*Encoder)) (*Work, error) {
 	// wgpu-native ends the process if invalid commands are submitted, so they are checked first.
 	var commands unsafe.Pointer
+	e := &Encoder{device: d}
 	err := d.group(call, func() {
-		e := &Encoder{d, C.dlx_wgpu_encoder(d.handle)}
+		if e.handle = C.dlx_wgpu_encoder(d.handle); e.handle == nil {
+			e.missing = "wgpuDeviceCreateCommandEncoder"
+			return
+		}
 		f(e)
-		commands = C.dlx_wgpu_finish(e.handle)
+		if commands = C.dlx_wgpu_finish(e.handle); commands == nil && e.missing == "" {
+			e.missing = "wgpuCommandEncoderFinish"
+		}
 	})
+	if err == nil && e.missing != "" {
+		err = none(e.missing)
+	}
 	if commands != nil {
 		defer C.dlx_wgpu_release_commands(commands)
 	}
@@ -288,7 +338,10 @@ func (e *Encoder) Dispatch(pipeline Handle, ranges [3]Range, groups [3]uint32) {
 	for i, r := range ranges {
 		c[i] = C.dlx_wgpu_range{buffer: r.Buffer.c(), offset: C.uint64_t(r.Offset), size: C.uint64_t(r.Size)}
 	}
-	C.dlx_wgpu_dispatch(e.device.handle, e.handle, pipeline.c(), &c[0], C.uint32_t(groups[0]), C.uint32_t(groups[1]), C.uint32_t(groups[2]))
+	missing := C.dlx_wgpu_dispatch(e.device.handle, e.handle, pipeline.c(), &c[0], C.uint32_t(groups[0]), C.uint32_t(groups[1]), C.uint32_t(groups[2]))
+	if missing != nil && e.missing == "" {
+		e.missing = C.GoString(missing)
+	}
 }
 
 // NewPipeline compiles a shader, whose entry point is main. The caller owns the result.
@@ -297,7 +350,11 @@ func (d *Device) NewPipeline(wgsl string) (Handle, error) {
 	code := C.CString(wgsl)
 	defer C.dlx_wgpu_free(unsafe.Pointer(code))
 	var p unsafe.Pointer
-	err := d.group("wgpuDeviceCreateComputePipeline", func() { p = C.dlx_wgpu_new_pipeline(d.handle, code, C.size_t(len(wgsl))) })
+	var missing *C.char
+	err := d.group("wgpuDeviceCreateComputePipeline", func() { p = C.dlx_wgpu_new_pipeline(d.handle, code, C.size_t(len(wgsl)), &missing) })
+	if err == nil && p == nil {
+		err = none(C.GoString(missing))
+	}
 	if err != nil {
 		if p != nil {
 			ReleasePipeline(handle(p))
@@ -310,7 +367,7 @@ func (d *Device) NewPipeline(wgsl string) (Handle, error) {
 // ReleasePipeline releases a pipeline.
 func ReleasePipeline(p Handle) { C.dlx_wgpu_release_pipeline(p.c()) }
 
-// Work is something that a device will have done.
+// Work is something that a device will have done. Its owner calls Drop.
 type Work struct {
 	device *Device
 	wait   *C.dlx_wgpu_wait

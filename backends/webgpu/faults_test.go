@@ -1,0 +1,232 @@
+//go:build webgpu && linux && cgo
+
+package webgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/webgpu/internal/faults"
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+var installFaults = sync.OnceFunc(func() { faults.Install(wgpu.Table()) })
+
+// Each call fails once, at each of its places in a life with all that a device can do. Whatever comes of it ends, is a
+// typed error and leaks nothing.
+func TestEveryCallMayFail(t *testing.T) {
+	closeDevice(t, open(t)) // the library is open
+	installFaults()
+	if errs := life(t.Context()); errs != nil {
+		t.Fatalf("without a fault: %v", errs)
+	}
+	for i, call := range faults.Calls() {
+		for _, silent := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/silent=%v", call, silent), func(t *testing.T) { failEach(t, i, silent) })
+		}
+	}
+}
+
+// failEach lets the first call fail, then the second, as far as there are; in a quick test the first, the fourth and so on.
+func failEach(t *testing.T, call int, silent bool) {
+	for n := int64(1); ; n++ {
+		before, callbacks := faults.Objects(), wgpu.Callbacks()
+		coretest.CheckNoLeaks(t)
+		faults.Arm(call, n, silent)
+		errs := life(t.Context())
+		if !faults.Disarm(call) {
+			if n == 1 {
+				t.Error("the call never came")
+			}
+			return
+		}
+		if len(errs) == 0 && faults.Calls()[call] != "wgpuAdapterGetInfo" && faults.Calls()[call] != "wgpuAdapterGetLimits" {
+			t.Errorf("call %d failed, and nobody heard of it", n)
+		}
+		for _, err := range errs {
+			var typed *core.Error
+			if !errors.As(err, &typed) || typed.Call == "" {
+				t.Errorf("call %d: error %v names no call", n, err)
+			}
+		}
+		if now := faults.Objects(); now != before {
+			t.Errorf("call %d: %d objects of the library are left", n, now-before)
+		}
+		if now := wgpu.Callbacks(); now != callbacks {
+			t.Errorf("call %d: %d callbacks are left", n, now-callbacks)
+		}
+		if coretest.Quick() {
+			n = 4*n - 1
+		}
+	}
+}
+
+// life opens a device, uses it, and closes everything. It goes on after errors, and returns them all.
+func life(ctx context.Context) (errs []error) {
+	note := func(err error) bool {
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
+			errs = append(errs, many.Unwrap()...)
+		} else if err != nil {
+			errs = append(errs, err)
+		}
+		return err == nil
+	}
+	d, err := New().Open(ctx, first)
+	if !note(err) {
+		return errs
+	}
+	var cleanup []func() error
+	tensor := func(t *core.Tensor, err error) *core.Tensor {
+		if !note(err) {
+			return nil
+		}
+		cleanup = append(cleanup, t.Close)
+		return t
+	}
+	// What a device of its own cannot have is left out after an error.
+	copied := func(dst, src *core.Tensor) {
+		if dst != nil && src != nil {
+			note(d.Copy(ctx, nil, dst, src))
+		}
+	}
+	turned := func(t *core.Tensor) *core.Tensor {
+		if t == nil {
+			return nil
+		}
+		return tensor(t.Transpose())
+	}
+	empty := func() *core.Tensor {
+		return tensor(core.Empty(ctx, d, core.TypeUint8, []int64{30, 30}, core.AllocOptions{}))
+	}
+	host := tensor(core.FromSlice(make([]uint8, 900), 30, 30))
+	a, b := empty(), empty()
+	copied(a, host)
+	copied(turned(b), host)
+	copied(b, a)
+	copied(b, turned(a))
+	copied(host, b)
+	copied(turned(host), b)
+	if a != nil {
+		odd, other := tensor(a.Slice(0, 1, 4, 1)), tensor(a.Slice(0, 15, 18, 1)) // 90 bytes from byte 30 and from byte 450
+		copied(odd, other)
+		if hostPart := tensor(host.Slice(0, 0, 3, 1)); odd != nil {
+			copied(odd, hostPart)
+			copied(hostPart, odd)
+		}
+		if buffer, err := a.Buffer(); note(err) {
+			m := buffer.Memory()
+			again, err := d.(core.PointerImporter).ImportPointer(m.Handle, m.Size, nil)
+			if note(err) {
+				again.Free()
+			}
+		}
+	}
+	if s, err := d.NewStream(ctx); note(err) {
+		if a != nil && b != nil {
+			note(d.Copy(ctx, s, b, a))
+		}
+		note(s.Synchronize(ctx))
+		note(s.Close())
+	}
+	for _, f := range slices.Backward(cleanup) {
+		note(f())
+	}
+	note(untilClosed(ctx, d))
+	return errs
+}
+
+// untilClosed closes a device whose last memory may be freed a moment later.
+func untilClosed(ctx context.Context, d core.Device) error {
+	for {
+		err := d.Close()
+		if !errors.Is(err, core.ErrInvalid) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func closeDevice(tb testing.TB, d core.Device) {
+	tb.Helper()
+	if err := untilClosed(tb.Context(), d); err != nil {
+		tb.Errorf("Close: %v", err)
+	}
+}
+
+func TestALostDeviceFailsEveryCallAndCanBeClosed(t *testing.T) {
+	closeDevice(t, open(t))
+	installFaults()
+	for _, c := range []struct {
+		rule string
+		lose func(d core.Device) error
+	}{
+		{"the callback comes", func(core.Device) error { faults.Lose(); return nil }},
+		{"somebody destroys it", func(d core.Device) error {
+			native, err := DeviceOf(d)
+			faults.Destroy(native)
+			return err
+		}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			objects, callbacks := faults.Objects(), wgpu.Callbacks()
+			d := open(t)
+			s, err := d.NewStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := coretest.Keep(t)(core.FromSlice(make([]uint8, 1000)))
+			a, errA := core.Empty(t.Context(), d, core.TypeUint8, []int64{1000}, core.AllocOptions{})
+			b, errB := core.Empty(t.Context(), d, core.TypeUint8, []int64{1000}, core.AllocOptions{})
+			if err := errors.Join(errA, errB, d.Copy(t.Context(), s, a, host), s.Synchronize(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			buffer, err := a.Buffer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.lose(d); err != nil {
+				t.Fatal(err)
+			}
+			m := buffer.Memory()
+			lost := func(what string, err error) {
+				t.Helper()
+				var typed *core.Error
+				if !errors.Is(err, core.ErrDeviceLost) || !errors.As(err, &typed) || typed.Backend != "webgpu" || typed.Call == "" {
+					t.Errorf("%s: error %v, want %q with its call", what, err, core.ErrDeviceLost)
+				}
+			}
+			lost("Copy to the device", d.Copy(t.Context(), nil, a, host))
+			lost("Copy within the device", d.Copy(t.Context(), nil, b, a))
+			lost("Copy to the host", d.Copy(t.Context(), nil, host, b))
+			if err := d.Copy(t.Context(), s, b, a); err == nil {
+				err = s.Synchronize(t.Context())
+				lost("Synchronize", err)
+			} else {
+				lost("Copy", err)
+			}
+			_, err = d.Alloc(t.Context(), 100, core.AllocOptions{})
+			lost("Alloc", err)
+			_, err = d.Alloc(t.Context(), 0, core.AllocOptions{})
+			lost("Alloc of no bytes", err)
+			_, err = d.(core.PointerImporter).ImportPointer(m.Handle, 1000, nil)
+			lost("ImportPointer", err)
+			_, err = d.NewStream(t.Context())
+			lost("NewStream", err)
+			_, _, _ = s.Close(), a.Close(), b.Close()
+			closeDevice(t, d)
+			if now := faults.Objects(); now != objects {
+				t.Errorf("%d objects of the library are left", now-objects)
+			}
+			if now := wgpu.Callbacks(); now != callbacks {
+				t.Errorf("%d callbacks are left", now-callbacks)
+			}
+		})
+	}
+}
