@@ -57,6 +57,24 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 	return d, err
 }
 
+func wrap(ctx context.Context, native uintptr, index int32) (core.Device, error) {
+	if native == 0 {
+		return nil, core.Errorf(core.ErrInvalid, "webgpu", "Wrap", "the WGPUDevice is 0")
+	}
+	var d core.Device
+	err := visit(ctx, func(l *wgpu.Library, adapters []*wgpu.Adapter) error {
+		if index < 0 || int(index) >= len(adapters) {
+			return core.Errorf(core.ErrDevice, "webgpu", "Wrap", "there is no adapter %d: this machine has 0 to %d", index, len(adapters)-1)
+		}
+		own, limits, err := wgpu.Wrap(wgpu.Handle(native))
+		if err == nil {
+			d = newDevice(own, properties(l, adapters[index], index), limits)
+		}
+		return err
+	})
+	return d, err
+}
+
 // visit calls f with the adapters, of which there is at least one, and releases them.
 func visit(ctx context.Context, f func(*wgpu.Library, []*wgpu.Adapter) error) error {
 	if err := ctx.Err(); err != nil {

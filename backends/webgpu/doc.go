@@ -8,7 +8,8 @@
 // # Tensors
 //
 // The handle of memory is a WGPUBuffer, and the offset counts from its first byte. That is also DLPack's data for
-// kDLWebGPU, which no other library exchanges today. Each allocation is a buffer that is used for copies in both directions and
+// kDLWebGPU, which no other library exchanges today. A tensor that another library exports has a buffer that the device does not
+// know: pass the handle of its memory to ImportPointer, and close the tensor when that memory is freed. Each allocation is a buffer that is used for copies in both directions and
 // as storage (COPY_SRC, COPY_DST, STORAGE); its size is rounded up to a multiple of 4. A buffer has at most the device's
 // maxBufferSize. ImportPointer takes a WGPUBuffer of the same WGPUDevice, and adds a reference to it. WebGPU cannot say whether an
 // address is a buffer, nor whose: a wrong one may crash, or the first call that uses it fails.

@@ -128,6 +128,11 @@ func life(ctx context.Context) (errs []error) {
 			}
 		}
 	}
+	if native, err := DeviceOf(d); note(err) {
+		if outer, err := Wrap(ctx, native, 0); note(err) {
+			note(outer.Close())
+		}
+	}
 	if s, err := d.NewStream(ctx); note(err) {
 		if a != nil && b != nil {
 			note(d.Copy(ctx, s, b, a))

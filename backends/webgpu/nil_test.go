@@ -13,5 +13,5 @@ import (
 func TestNilArguments(t *testing.T) {
 	sound := coretest.Keep(t)(core.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
 	other := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
-	coretest.CheckNils(t, map[string]any{"New": New, "DeviceOf": DeviceOf}, sound, other)
+	coretest.CheckNils(t, map[string]any{"New": New, "Wrap": Wrap, "DeviceOf": DeviceOf}, sound, other)
 }

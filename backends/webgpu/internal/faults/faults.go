@@ -21,7 +21,7 @@ package faults
 	F(ComputePassEncoderDispatchWorkgroups) F(ComputePassEncoderEnd) F(QueueSubmit) F(QueueWriteBuffer)
 #define OTHERS(F) \
 	F(InstanceEnumerateAdapters) F(AdapterGetInfo) F(AdapterGetLimits) F(AdapterRequestDevice) F(DevicePopErrorScope) \
-	F(BufferMapAsync) F(QueueOnSubmittedWorkDone) F(BufferGetConstMappedRange)
+	F(BufferMapAsync) F(DeviceGetLimits) F(QueueOnSubmittedWorkDone) F(BufferGetConstMappedRange)
 
 enum {
 #define SLOT(name) slot_##name,
@@ -78,6 +78,11 @@ static void retain(void *p) {
 	real.BufferAddRef(p);
 }
 
+static void retain_device(void *p) {
+	atomic_fetch_add(&objects, 1);
+	real.DeviceAddRef(p);
+}
+
 static size_t enumerate(void *instance, const void *options, void **adapters) {
 	if (fails(slot_InstanceEnumerateAdapters)) return 0;
 	size_t n = real.InstanceEnumerateAdapters(instance, options, adapters);
@@ -87,6 +92,8 @@ static size_t enumerate(void *instance, const void *options, void **adapters) {
 
 static uint32_t info(void *a, dlx_wgpu_adapter_info *i) { return fails(slot_AdapterGetInfo) ? 2 : real.AdapterGetInfo(a, i); }
 static uint32_t limits(void *a, dlx_wgpu_limits *l) { return fails(slot_AdapterGetLimits) ? 2 : real.AdapterGetLimits(a, l); }
+
+static uint32_t device_limits(void *d, dlx_wgpu_limits *l) { return fails(slot_DeviceGetLimits) ? 2 : real.DeviceGetLimits(d, l); }
 
 static const void *mapped(void *b, size_t offset, size_t size) {
 	return fails(slot_BufferGetConstMappedRange) ? NULL : real.BufferGetConstMappedRange(b, offset, size);
@@ -166,9 +173,11 @@ static void install(dlx_wgpu_functions *table) {
 	RELEASES(PUT_RELEASE)
 	ACTIONS(PUT_ACTION)
 	table->BufferAddRef = retain;
+	table->DeviceAddRef = retain_device;
 	table->InstanceEnumerateAdapters = enumerate;
 	table->AdapterGetInfo = info;
 	table->AdapterGetLimits = limits;
+	table->DeviceGetLimits = device_limits;
 	table->AdapterRequestDevice = request;
 	table->DevicePopErrorScope = pop;
 	table->BufferMapAsync = map;
@@ -190,6 +199,16 @@ static long disarm(int i) {
 	atomic_store(&left[i], 0);
 	atomic_store(&scope, 0);
 	return atomic_load(&failed);
+}
+
+static void push_scope(uintptr_t device) { real.DevicePushErrorScope((void *)device, DLX_WGPU_FILTER_VALIDATION); }
+
+static void got_type(uint32_t status, uint32_t type, dlx_wgpu_text why, void *first, void *second) { *(uint32_t *)first = type; }
+
+static uint32_t pop_scope(uintptr_t device) {
+	uint32_t type = 0;
+	real.DevicePopErrorScope((void *)device, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))got_type, &type, NULL});
+	return type;
 }
 
 static void destroy(uintptr_t device) { real.DeviceDestroy((void *)device); }
@@ -235,3 +254,9 @@ func Lose() { C.lose_device() }
 
 // Destroy calls wgpuDeviceDestroy, as another user of the device would.
 func Destroy(device uintptr) { C.destroy(C.uintptr_t(device)) }
+
+// PushScope begins a scope of errors of the program, on the calling thread.
+func PushScope(device uintptr) { C.push_scope(C.uintptr_t(device)) }
+
+// PopScope ends it, and reports whether it has an error.
+func PopScope(device uintptr) bool { return C.pop_scope(C.uintptr_t(device)) != C.DLX_WGPU_NO_ERROR }

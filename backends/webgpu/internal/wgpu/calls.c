@@ -76,6 +76,13 @@ int dlx_wgpu_describe(void *adapter, dlx_wgpu_adapter_info *info, dlx_wgpu_limit
 
 void dlx_wgpu_free_info(dlx_wgpu_adapter_info *info) { fn.AdapterInfoFreeMembers(*info); }
 void dlx_wgpu_release_adapter(void *adapter) { fn.AdapterRelease(adapter); }
+
+int dlx_wgpu_device_limits(void *device, dlx_wgpu_limits *limits) {
+	*limits = (dlx_wgpu_limits){0};
+	return fn.DeviceGetLimits(device, limits) == DLX_WGPU_SUCCESS;
+}
+
+void dlx_wgpu_retain_device(void *device) { fn.DeviceAddRef(device); }
 void *dlx_wgpu_queue(void *device) { return fn.DeviceGetQueue(device); }
 
 void dlx_wgpu_close(void *device, void *queue) {

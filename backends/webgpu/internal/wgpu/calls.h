@@ -85,6 +85,8 @@ void dlx_wgpu_release_adapter(void *adapter);
 
 // dlx_wgpu_open returns NULL with the reason if it fails, and then sets no state.
 void *dlx_wgpu_open(void *adapter, const dlx_wgpu_limits *limits, dlx_wgpu_state **state, dlx_wgpu_error *error);
+int dlx_wgpu_device_limits(void *device, dlx_wgpu_limits *limits);
+void dlx_wgpu_retain_device(void *device);
 void *dlx_wgpu_queue(void *device);
 void dlx_wgpu_close(void *device, void *queue);
 int dlx_wgpu_lost(dlx_wgpu_state *state, dlx_wgpu_error *error);

@@ -143,7 +143,7 @@ func (a *Adapter) Release() { C.dlx_wgpu_release_adapter(a.handle) }
 // Device is an opened device with its queue. Its methods can be called from any goroutine.
 type Device struct {
 	handle, queue unsafe.Pointer
-	state         *C.dlx_wgpu_state
+	state         *C.dlx_wgpu_state      // nil for a device of the program, whose callback is the program's
 	lost          atomic.Pointer[string] // why, if an error of a call said so
 	mu            sync.Mutex             // held by groups of calls, whose errors are read together
 }
@@ -164,12 +164,30 @@ func (a *Adapter) Open() (*Device, error) {
 	return d, nil
 }
 
+// Wrap adds a reference to a WGPUDevice of the program, and returns it with its limits. The caller closes the result.
+func Wrap(native Handle) (*Device, Limits, error) {
+	defer dl.KeepHandlers()()
+	var limits C.dlx_wgpu_limits
+	if C.dlx_wgpu_device_limits(native.c(), &limits) == 0 {
+		return nil, Limits{}, core.Errorf(core.ErrNotSupported, "webgpu", "wgpuDeviceGetLimits", "the device does not say its limits")
+	}
+	C.dlx_wgpu_retain_device(native.c())
+	d := &Device{handle: native.c()}
+	if d.queue = C.dlx_wgpu_queue(d.handle); d.queue == nil {
+		d.Close()
+		return nil, Limits{}, none("wgpuDeviceGetQueue")
+	}
+	return d, limitsOf(&limits), nil
+}
+
 // Native returns the WGPUDevice.
 func (d *Device) Native() Handle { return handle(d.handle) }
 
 // Close releases the device. Nothing uses it any more.
 func (d *Device) Close() {
-	C.dlx_wgpu_drop_state(d.state)
+	if d.state != nil {
+		C.dlx_wgpu_drop_state(d.state)
+	}
 	C.dlx_wgpu_close(d.handle, d.queue)
 }
 
@@ -177,7 +195,7 @@ func (d *Device) Close() {
 func (d *Device) Lost(call string) error {
 	var why C.dlx_wgpu_error
 	text := d.lost.Load()
-	if text == nil && C.dlx_wgpu_lost(d.state, &why) != 0 {
+	if text == nil && d.state != nil && C.dlx_wgpu_lost(d.state, &why) != 0 {
 		t := C.GoString(&why.text[0])
 		text = &t
 	}
