@@ -182,7 +182,7 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	if err := d.Hold("NewStream", func() error { return d.native.Lost("NewStream") }); err != nil {
 		return nil, err
 	}
-	defer d.Drop()
+	d.Drop() // NewQueue waits while the device is being closed, and a call in progress would keep it open
 	q, err := d.NewQueue(ctx)
 	if err != nil {
 		return nil, err
