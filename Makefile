@@ -336,23 +336,23 @@ test-drivers: ## NVIDIA's own libraries of several drivers load, where Debian's 
 # Not in setup: nothing needs it but this suite. The driver stays loaded, because each time that it is loaded it takes keys
 # of POSIX threads and never gives them back; without the 1,024th, it aborts.
 test-swiftshader: export DLX_VULKAN_DRIVER := swiftshader
-test-swiftshader: $(KEEP) ## The tests of Vulkan, and of exchange with it, on a second driver, SwiftShader, where its npm package can be had
+test-swiftshader: $(KEEP) ## The tests of Vulkan and WebGPU, and of exchange with them, on a second driver, SwiftShader, where its npm package can be had
 	scripts/fetch-swiftshader.sh $(SWIFTSHADER)
 	@if [ -f $(SWIFTSHADER)/why ]; then \
 		echo "skipped: no SwiftShader: $$(cat $(SWIFTSHADER)/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; \
 	else \
-		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -exec "env LD_PRELOAD=$(KEEP)" ./backends/vulkan ./examples/cudavulkan ./examples/renderer && \
-		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/vulkan' ./exchange && \
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -exec "env LD_PRELOAD=$(KEEP)" ./backends/vulkan ./backends/webgpu ./examples/cudavulkan ./examples/renderer && \
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/(vulkan|webgpu)' ./exchange && \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run Binary ./share; fi
 
 # Not in setup: nothing needs them but this suite. Where one cannot be had, the tests that need it are skipped.
 test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
 test-newer-drivers: export DLX_OPENCL_DRIVER := intel
-test-newer-drivers: ## The tests of Vulkan, OpenCL, oneAPI, exchange, random programs and the command on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, where these can be had
+test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenCL, oneAPI, exchange, random programs and the command on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, where these can be had
 	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6
 	@for driver in mesa intel pocl6; do if [ -f $(NEWER)/$$driver/why ]; then \
 		echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
-	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
+	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/webgpu ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
 	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run OneAPI ./cmd/dlx
 	if [ -f $(NEWER)/pocl6/ready ]; then DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short \
 		-ldflags "$$(cat $(NEWER)/pocl6/ldflags)" ./backends/opencl ./backends/oneapi ./backends/internal/clcore; fi

@@ -114,6 +114,7 @@ func properties(l *wgpu.Library, a *wgpu.Adapter, index int32) core.Properties {
 	p.AddFeature("export_semaphore", core.CapExportSemaphores, false, "WebGPU has no semaphores: the order between APIs is kept by the host")
 	p.AddFeature("import_semaphore", core.CapImportSemaphores, false, "WebGPU has no semaphores: the order between APIs is kept by the host")
 	p.AddFeature("sub_byte", core.CapSubByte, false, "the smallest unit that a shader changes alone is a byte")
+	p.AddFeature("convert", core.CapConvert, false, "the host converts: WGSL lets a driver round a multiplication and an addition together, so that results would differ")
 	p.AddFeature("device_clock", core.CapDeviceClock, false, "the host waits for a callback after each piece of work, so that the host's clock says the same")
 	return p
 }
