@@ -122,6 +122,10 @@ func (m *machine) hints() []Hint {
 	m.nvidia(add)
 	m.manifests(add)
 	m.access(add)
+	if built, devices := m.backend("webgpu"); built && devices == 0 && m.env("DLX_WEBGPU_LIBRARY") == "" && len(m.library("libwgpu_native*.so")) == 0 {
+		add("webgpu_no_library", "pip install wgpu==0.32.0, and set DLX_WEBGPU_LIBRARY to the path of libwgpu_native-release.so in its folder wgpu/resources",
+			"the loader's folders have no libwgpu_native.so, which no distribution has as a package")
+	}
 	cards := m.has("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD*")
 	if m.container && m.shm > 0 && m.shm <= 64<<20 {
 		add("small_shm", "use --shm-size=1g; in Kubernetes mount an emptyDir of medium Memory at /dev/shm",

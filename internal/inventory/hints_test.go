@@ -107,6 +107,37 @@ func TestHintsNameTheMistakeOfAContainer(t *testing.T) {
 	}
 }
 
+func TestAHintNamesThePackageOfWebGPU(t *testing.T) {
+	none := func(string) string { return "" }
+	root := t.TempDir()
+	there := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
+	if err := os.MkdirAll(there, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(there, "libwgpu_native.so"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule    string
+		root    string
+		env     func(string) string
+		backend Backend
+		want    bool
+	}{
+		{"no library", t.TempDir(), none, Backend{BuiltIn: true}, true},
+		{"the tag is missing", t.TempDir(), none, Backend{}, false},
+		{"the variable names it", t.TempDir(), func(string) string { return "x" }, Backend{BuiltIn: true}, false},
+		{"the loader finds it", root, none, Backend{BuiltIn: true}, false},
+		{"a device works", t.TempDir(), none, Backend{BuiltIn: true, Devices: make([]Device, 1)}, false},
+	} {
+		c.backend.Name = "webgpu"
+		got := (&machine{root: c.root, env: c.env, memlock: -1, backends: []Backend{c.backend}}).hints()
+		if is := len(got) == 1 && got[0].Name == "webgpu_no_library" && strings.Contains(got[0].Remedy, "wgpu==0.32"); is != c.want || !c.want && len(got) > 0 {
+			t.Errorf("%s: %+v", c.rule, got)
+		}
+	}
+}
+
 // A driver that works needs no library, wherever it has found it.
 func TestADriverThatWorksNeedsNoLibrary(t *testing.T) {
 	root, library := t.TempDir(), "/usr/lib/libGLX_nvidia.so.0"
