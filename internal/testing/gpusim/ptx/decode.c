@@ -155,6 +155,12 @@ static const struct form {
     {"setp.ls", OP_LE, "ptt", "u", 16, 64},
     {"setp.hi", OP_GT, "ptt", "u", 16, 64},
     {"setp.hs", OP_GE, "ptt", "u", 16, 64},
+    {"add.rn", OP_ADD_FLOAT, "ttt", "f", 32, 32},
+    {"mul.rn", OP_MUL_FLOAT, "ttt", "f", 32, 32},
+    {"min", OP_MIN_FLOAT, "ttt", "f", 32, 32},
+    {"max", OP_MAX_FLOAT, "ttt", "f", 32, 32},
+    {"cvt.rn.f32", OP_FLOAT_OF_INT, "tt", "s", 32, 32},
+    {"cvt.rzi.s32", OP_INT_OF_FLOAT, "tt", "f", 32, 32},
 };
 
 static unsigned operand_bits(char operand, ptx_type type) {
@@ -202,9 +208,9 @@ static bool decode_packing(ptx_reader *r, ptx_insn *insn, ptx_type type) {
 
 static bool decode_form(ptx_reader *r, ptx_insn *insn, ptx_word stem, ptx_type type) {
     const struct form *form = forms, *end = forms + sizeof forms / sizeof *forms;
-    while (form < end && !ptx_same(stem, form->name)) form++;
-    if (form == end || strchr(form->kinds, type.kind) == NULL) return false;
-    if (type.bits < form->least || type.bits > form->most) return false;
+    while (form < end && !(ptx_same(stem, form->name) && strchr(form->kinds, type.kind) != NULL))
+        form++;
+    if (form == end || type.bits < form->least || type.bits > form->most) return false;
     insn->op = form->op;
     insn->is_signed = type.kind == 's';
     insn->shift = (uint8_t)(64 - type.bits);
@@ -386,7 +392,7 @@ void ptx_decode(ptx_reader *r) {
     if (ptx_same(first, "ld") || ptx_same(first, "st"))
         known = decode_memory(r, &insn, name);
     else if (ptx_same(first, "cvt"))
-        known = decode_conversion(r, &insn, name);
+        known = decode_conversion(r, &insn, name) || (typed && decode_form(r, &insn, stem, type));
     else
         known = decode_control(r, &insn, name) || (typed && decode_form(r, &insn, stem, type));
     if (!known) {

@@ -149,6 +149,22 @@ var instructions = []struct {
 	{"cvt.s32.s8 %r9, %r0;", []uint64{0x1FF}, 1<<32 - 1},
 	{"cvt.u32.u8 %r9, %rd0;", []uint64{0x1FF}, 255},
 	{"cvt.s8.s32 %r9, %r0;", []uint64{0x180}, minus(128, 32)},
+	{"add.rn.f32 %r9, %r0, %r1;", []uint64{0x3F800000, 0x33800000}, 0x3F800000}, // 1 + 2^-24, to even
+	{"add.rn.f32 %r9, %r0, %r1;", []uint64{0x3F800001, 0x33800000}, 0x3F800002},
+	{"add.rn.f32 %r9, %r0, %r1;", []uint64{0x7F800000, 0xFF800000}, 0x7FFFFFFF},
+	{"mul.rn.f32 %r9, %r0, 0f40400000;", []uint64{0x3EAAAAAB}, 0x3F800000},      // a third, rounded, times 3
+	{"mul.rn.f32 %r9, %r0, %r1;", []uint64{0x00800000, 0x3F000000}, 0x00400000}, // subnormal
+	{"min.f32 %r9, %r0, %r1;", []uint64{0xBF800000, 0x3F800000}, 0xBF800000},
+	{"min.f32 %r9, %r0, %r1;", []uint64{0x00000000, 0x80000000}, 0x80000000},
+	{"min.f32 %r9, %r0, %r1;", []uint64{0x7FC00000, 0x3F800000}, 0x3F800000},
+	{"max.f32 %r9, %r0, %r1;", []uint64{0x3F800000, 0xBF800000}, 0x3F800000},
+	{"max.f32 %r9, %r0, %r1;", []uint64{0x80000000, 0x00000000}, 0x00000000},
+	{"max.f32 %r9, %r0, %r1;", []uint64{0xBF800000, 0x7FC00000}, 0xBF800000},
+	{"cvt.rn.f32.s32 %r9, %r0;", []uint64{minus(16777217, 32)}, 0xCB800000},
+	{"cvt.rzi.s32.f32 %r9, %r0;", []uint64{0xC0600000}, minus(3, 32)}, // -3.5
+	{"cvt.rzi.s32.f32 %r9, %r0;", []uint64{0x4F000000}, 1<<31 - 1},
+	{"cvt.rzi.s32.f32 %r9, %r0;", []uint64{0xFF800000}, top32},
+	{"cvt.rzi.s32.f32 %r9, %r0;", []uint64{0x7FC00000}, 0},
 	{"@%p0 mov.u32 %r8, 3; @!%p0 mov.u32 %r8, 4; mov.u32 %r9, %r8;", []uint64{1}, 3},
 	{"@%p0 mov.u32 %r8, 3; @!%p0 mov.u32 %r8, 4; mov.u32 %r9, %r8;", []uint64{0}, 4},
 	{"mov.u32 %r9, 0; again: add.u32 %r9, %r9, 2; setp.lt.u32 %p1, %r9, 9; @%p1 bra again;", nil, 10},

@@ -1,7 +1,8 @@
 // ptx.h runs kernels in PTX, the text that the CUDA driver compiles, on the host: the
 // simulated driver runs what a card would. It covers the integer part of PTX ISA 6 to 8:
-// integers and predicates, branches, barriers, and the spaces param, global and shared. Whatever
-// else a text has is an error of ptx_load, never ignored.
+// integers and predicates, branches, barriers, and the spaces param, global and shared. Of float32
+// it covers what a conversion of integers needs. Whatever else a text has is an error of ptx_load,
+// never ignored.
 //
 // A module does not change once it is loaded: any number of threads may run its
 // functions at the same time.

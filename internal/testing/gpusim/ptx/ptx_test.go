@@ -57,7 +57,7 @@ func TestWhatIsNotCoveredOrWrongIsAnError(t *testing.T) {
 		{"an instruction that there is not", kernel("frob;"), "the instruction frob"},
 		{"a way of an instruction", kernel("add.sat.s32 %r0, %r1, %r2;"), "add.sat.s32"},
 		{"an atomic", kernel("atom.global.add.u32 %r0, [%rd0], 1;"), "atom.global.add.u32"},
-		{"a floating conversion", kernel("cvt.rn.f32.s32 %r0, %r1;"), "cvt.rn.f32.s32"},
+		{"a floating conversion", kernel("cvt.rn.f32.u64 %r0, %rd1;"), "cvt.rn.f32.u64"},
 		{"local memory", kernel("ld.local.u32 %r0, [%rd0];"), "ld.local.u32"},
 		{"a store of a parameter", kernel("st.param.u64 [k_memory], %rd0;"), "st.param.u64"},
 		{"a barrier of some threads", kernel("bar.sync 0, 32;"), ", stands where ; should be"},

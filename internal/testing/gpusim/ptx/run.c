@@ -1,6 +1,7 @@
 // run.c runs decoded functions.
 #include "code.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +171,38 @@ static uint64_t logic(uint64_t a, uint64_t b, uint64_t c, uint64_t table) {
     return out;
 }
 
+static float float_of(uint64_t slot) {
+    uint32_t bits = (uint32_t)slot;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// slot_of returns the bits of a result, which has one NaN.
+static uint64_t slot_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return x == x ? bits : 0x7fffffff;
+}
+
+// smaller_float returns the smaller number, or the one that is no NaN. -0 is smaller than 0.
+static uint64_t smaller_float(float a, float b) {
+    if (a == 0 && b == 0) return slot_of(signbit(a) ? a : b);
+    return slot_of(b != b || a < b ? a : b);
+}
+
+static uint64_t larger_float(float a, float b) {
+    if (a == 0 && b == 0) return slot_of(signbit(a) ? b : a);
+    return slot_of(b != b || a > b ? a : b);
+}
+
+// int_of_float rounds towards zero. Numbers beyond the range give its ends, and a NaN 0.
+static uint64_t int_of_float(float x) {
+    if (x != x) return 0;
+    if (x >= 0x1p31f) return INT32_MAX;
+    return x < -0x1p31f ? (uint32_t)INT32_MIN : (uint32_t)(int32_t)x;
+}
+
 // calculate returns what an instruction without a side effect gives, with any bits above.
 static inline uint64_t calculate(const ptx_insn *insn, const uint64_t *s) {
     const unsigned bits = 64u - insn->shift;
@@ -214,6 +247,12 @@ static inline uint64_t calculate(const ptx_insn *insn, const uint64_t *s) {
     case OP_SHR:
         if (is_signed) return (uint64_t)((int64_t)WIDE(a) >> (b < bits ? b : bits - 1));
         return b < bits ? a >> b : 0;
+    case OP_ADD_FLOAT: return slot_of(float_of(a) + float_of(b));
+    case OP_MUL_FLOAT: return slot_of(float_of(a) * float_of(b));
+    case OP_MIN_FLOAT: return smaller_float(float_of(a), float_of(b));
+    case OP_MAX_FLOAT: return larger_float(float_of(a), float_of(b));
+    case OP_FLOAT_OF_INT: return slot_of((float)(int32_t)a);
+    case OP_INT_OF_FLOAT: return int_of_float(float_of(a));
     case OP_CVT:
         a = is_signed ? WIDE(a) : a << insn->shift >> insn->shift;
         a <<= insn->out_shift;
