@@ -502,13 +502,6 @@ func (c *Conn) greet(payload []byte) error {
 	return nil
 }
 
-// bound returns a context that also ends with the connection.
-func (c *Conn) bound(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(c.life, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
 // isOf reports whether err is of the ctx of a call, and not of what it did.
 func isOf(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, ctx.Err())
