@@ -24,7 +24,7 @@
 package gpucopy
 
 //go:generate go run generate.go .
-//go:generate go run generate_ptx.go .
+//go:generate go run generate_ptx.go gather.cu gather.ptx.gz
 //go:generate go run generate_cubin.go .
 //go:generate go run generate_hip.go .
 //go:generate go run generate_counts.go .

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command generate_ptx compiles gather.cu to PTX, compressed by gzip, into the folder that it is given, with
-// the NVRTC that lies in the folder DLX_CUDA_TOOLS.
+// Command generate_ptx compiles a file of CUDA C to PTX, compressed by gzip, with the NVRTC that lies in the folder
+// DLX_CUDA_TOOLS.
 package main
 
 // #cgo LDFLAGS: -ldl
@@ -50,15 +50,15 @@ import (
 )
 
 // version is the line that says what the text needs. NVRTC writes the newest that it
-// knows, which older drivers refuse (8.4 needs a driver for CUDA 12.4). What gather.cu
-// becomes is all in PTX 6.0, which CUDA 9.0 brought, and the cards came before that.
+// knows, which older drivers refuse (8.4 needs a driver for CUDA 12.4). What our kernels
+// become is all in PTX 6.0, which CUDA 9.0 brought, and the cards came before that.
 var version = regexp.MustCompile(`(?m)^\.version .*$`)
 
 func main() {
-	if len(os.Args) != 2 {
-		fail("usage: generate_ptx folder")
+	if len(os.Args) != 3 {
+		fail("usage: generate_ptx source.cu result.ptx.gz")
 	}
-	source, err := os.ReadFile("gather.cu")
+	source, err := os.ReadFile(os.Args[1])
 	if err != nil {
 		fail(err.Error())
 	}
@@ -77,7 +77,7 @@ func main() {
 	if err := w.Close(); err != nil {
 		fail(err.Error())
 	}
-	if err := os.WriteFile(filepath.Join(os.Args[1], "gather.ptx.gz"), out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(os.Args[2], out.Bytes(), 0o644); err != nil {
 		fail(err.Error())
 	}
 }

@@ -39,7 +39,7 @@ func TestPTXIsMadeOfItsSource(t *testing.T) {
 	coretest.SkipQuick(t, "make test-go compares the committed code with its source, and compiles it for all cards")
 	cudaTool(t, "cuda_nvrtc", "lib", "libnvrtc.so.12")
 	folder := t.TempDir()
-	if out, err := exec.Command("go", "run", "generate_ptx.go", folder).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "run", "generate_ptx.go", "gather.cu", filepath.Join(folder, "gather.ptx.gz")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	file, err := os.Open(filepath.Join(folder, "gather.ptx.gz"))
