@@ -1,0 +1,76 @@
+//go:build webgpu && linux && cgo
+
+package webgpu
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// BenchmarkCopyAgainstBareCalls copies by the device and by the calls of WebGPU that the copy needs, by turns. The metric ratio is the
+// time of the bare calls by that of the device: 1 if the device adds nothing. The bare calls wait as the device does.
+func BenchmarkCopyAgainstBareCalls(b *testing.B) {
+	for _, bytes := range []int64{4 << 10, 16 << 20} {
+		for _, to := range []string{"device-to-device", "host-to-device"} {
+			b.Run(fmt.Sprintf("%s/%d", to, bytes), func(b *testing.B) {
+				d := open(b)
+				defer closeDevice(b, d)
+				tensor := func() *core.Tensor {
+					t, err := core.Empty(b.Context(), d, core.TypeUint8, []int64{bytes}, core.AllocOptions{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					return t
+				}
+				dst, src := tensor(), tensor()
+				defer dst.Close()
+				defer src.Close()
+				native := d.(*device).native
+				handle := func(t *core.Tensor) wgpu.Handle {
+					buffer, err := t.Buffer()
+					if err != nil {
+						b.Fatal(err)
+					}
+					return wgpu.Handle(buffer.Memory().Handle)
+				}
+				into, from := handle(dst), handle(src)
+				bare := func() error {
+					return wait(native.Submit("bench", func(e *wgpu.Encoder) { e.Copy(into, 0, from, 0, bytes) }))
+				}
+				copied := src
+				if to == "host-to-device" {
+					copied = coretest.Keep(b)(core.FromSlice(make([]uint8, bytes)))
+					address, err := copied.Address()
+					if err != nil {
+						b.Fatal(err)
+					}
+					bare = func() error {
+						if err := native.Write(into, 0, address, bytes); err != nil {
+							return err
+						}
+						return wait(native.Submit("bench", func(*wgpu.Encoder) {}))
+					}
+				}
+				var own, calls time.Duration
+				b.SetBytes(bytes)
+				for b.Loop() {
+					begin := time.Now()
+					if err := d.Copy(b.Context(), nil, dst, copied); err != nil {
+						b.Fatal(err)
+					}
+					middle := time.Now()
+					if err := bare(); err != nil {
+						b.Fatal(err)
+					}
+					own, calls = own+middle.Sub(begin), calls+time.Since(middle)
+				}
+				b.ReportMetric(float64(calls)/float64(own), "ratio")
+			})
+		}
+	}
+}
