@@ -55,7 +55,7 @@ static void keep_text(dlx_wgpu_error *error, uint32_t type, dlx_wgpu_text text) 
 uint32_t dlx_wgpu_version(void) { return fn.GetVersion(); }
 
 void *dlx_wgpu_instance(void) {
-	static void *instance; // where LeakSanitizer finds it: it lives as long as the process
+	static void *volatile instance; // where LeakSanitizer finds it: it lives as long as the process
 	return instance = fn.CreateInstance(NULL);
 }
 
