@@ -78,7 +78,9 @@ overwrite one, and sends back the tensors that it gets. No file is needed then.
 ` + peerHelp + `
 
 The fastest transport that both machines have carries the elements, such as InfiniBand, shared
-memory or TCP. This program needs UCX for that, and the build tag ucx.`,
+memory or TCP. This program needs UCX for that, and the build tag ucx. UCX encrypts nothing, and
+over TCP whoever reaches its port can write memory of this program: let only machines that you
+trust reach it (docs/remote.md, Security).`,
 		Example: `  dlx serve model.safetensors --listen 10.0.0.7:7470 --token-file token      # on one machine
   dlx load ucx://10.0.0.7:7470 --to vulkan:0 --token-file token --verify     # on another one
   dlx serve testdata/digits.npz --listen 127.0.0.1:7470 --insecure --only images`,
