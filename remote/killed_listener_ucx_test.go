@@ -80,7 +80,7 @@ func TestKilledListeners(t *testing.T) {
 	kills := 12
 	switch {
 	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
-		kills = 6
+		kills = 3
 	case os.Getenv("DLX_THOROUGH") == "1":
 		kills = 250
 	}
@@ -89,7 +89,7 @@ func TestKilledListeners(t *testing.T) {
 	a, b := connect(t, Options{KeepAlive: time.Minute})
 	x := row(t, 50_000, 1)
 	pass(t, a, b, x, d)
-	before := coretest.Descriptors()
+	before := 0
 	for i := range kills {
 		p, descriptor := offering(t)
 		kill := func() {
@@ -108,8 +108,13 @@ func TestKilledListeners(t *testing.T) {
 		_ = p.Wait()
 		y, _, _ := pass(t, a, b, x, d)
 		wantEqual(t, x, y)
+		if i == 0 { // what earlier tests have left to be closed is closed by now
+			before = settled()
+		}
 	}
-	coretest.WantDescriptors(t, before, "afterwards")
+	if now := settled(); now > before {
+		t.Errorf("%d descriptors are open, and after the first kill there were %d", now, before)
+	}
 }
 
 // untilItDies connects, and calls use until it fails because the process was killed.
@@ -191,4 +196,16 @@ func gatherWhileOneDies(t *testing.T, d core.Device, descriptor []byte, kill fun
 	_, _ = x.Close(), y.Close()
 	_ = lives.Process.Kill()
 	_ = lives.Wait()
+}
+
+// settled returns how many descriptors are open when none has been opened or closed for a tenth of a second.
+func settled() int {
+	n, since := coretest.Descriptors(), time.Now()
+	for time.Since(since) < 100*time.Millisecond {
+		time.Sleep(10 * time.Millisecond)
+		if now := coretest.Descriptors(); now != n {
+			n, since = now, time.Now()
+		}
+	}
+	return n
 }

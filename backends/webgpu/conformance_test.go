@@ -36,7 +36,7 @@ func TestConformanceWithSmallRanges(t *testing.T) {
 		d := open(tb)
 		d.(*device).limits.StorageRange = 64 << 10
 		return d
-	}, backendtest.Options{Variant: 0, Variants: 1})
+	}, backendtest.Options{Variant: 0, Variants: 3})
 }
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {

@@ -25,7 +25,7 @@ func made(tb testing.TB, d core.Device, usage wgpu.Usage, size int64) wgpu.Handl
 }
 
 func TestConformanceWithBuffersOfTheProgram(t *testing.T) {
-	backendtest.Run(t, open, backendtest.Options{Variant: 1, Variants: 2, Pointer: func(tb testing.TB, d core.Device, size int64) uintptr {
+	backendtest.Run(t, open, backendtest.Options{Variant: 1, Variants: 3, Pointer: func(tb testing.TB, d core.Device, size int64) uintptr {
 		b := made(tb, d, wgpu.Memory, (size+3)&^3)
 		tb.Cleanup(func() { wgpu.ReleaseBuffer(b) })
 		return uintptr(b)

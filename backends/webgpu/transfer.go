@@ -172,11 +172,10 @@ func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size i
 		if x.readback, err = d.spares.take(d, wgpu.Readback, x.whole); err != nil {
 			return nil, err
 		}
-		w, err := d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
+		err = d.native.SubmitBefore("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
 			e.Copy(x.readback.handle, 0, b.handle, at+first-x.skip, x.whole)
 		})
-		if err == nil {
-			w.Drop() // the mapping waits for it
+		if err == nil { // the mapping waits for the copy
 			x.mapping, err = d.native.Map(x.readback.handle, x.whole)
 		}
 		if err != nil {

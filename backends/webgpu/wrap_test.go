@@ -32,7 +32,7 @@ func wrapped(tb testing.TB) core.Device {
 }
 
 func TestConformanceOfAWrappedDevice(t *testing.T) {
-	backendtest.Run(t, wrapped, backendtest.Options{Variant: 0, Variants: 2})
+	backendtest.Run(t, wrapped, backendtest.Options{Variant: 2, Variants: 3})
 }
 
 func TestWhatCannotBeWrapped(t *testing.T) {

@@ -305,6 +305,19 @@ type Encoder struct {
 // Submit records commands by f, and submits them. The caller owns the result. A device carries out what is submitted in
 // order.
 func (d *Device) Submit(call string, f func(*Encoder)) (*Work, error) {
+	w := &Work{device: d}
+	if err := d.submit(call, f, w); err != nil {
+		w.Drop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// SubmitBefore is Submit of commands that nobody waits for, but for what is submitted or mapped later.
+func (d *Device) SubmitBefore(call string, f func(*Encoder)) error { return d.submit(call, f, nil) }
+
+// submit records and submits commands, and asks for a callback if w is not nil.
+func (d *Device) submit(call string, f func(*Encoder), w *Work) error {
 	// wgpu-native ends the process if invalid commands are submitted, so they are checked first.
 	var commands unsafe.Pointer
 	e := &Encoder{device: d}
@@ -325,18 +338,14 @@ func (d *Device) Submit(call string, f func(*Encoder)) (*Work, error) {
 		defer C.dlx_wgpu_release_commands(commands)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w := &Work{device: d}
-	err = d.group("wgpuQueueSubmit", func() {
+	return d.group("wgpuQueueSubmit", func() {
 		C.dlx_wgpu_submit(d.queue, commands)
-		w.wait = C.dlx_wgpu_on_done(d.queue)
+		if w != nil {
+			w.wait = C.dlx_wgpu_on_done(d.queue)
+		}
 	})
-	if err != nil {
-		w.Drop()
-		return nil, err
-	}
-	return w, nil
 }
 
 // Copy records a copy between two buffers, which are different. Offsets and n are multiples of 4.
