@@ -63,7 +63,7 @@ func failEach(t *testing.T, call int, silent bool) {
 		if now := wgpu.Callbacks(); now != callbacks {
 			t.Errorf("call %d: %d callbacks are left", n, now-callbacks)
 		}
-		if coretest.Quick() {
+		if coretest.Quick() || coretest.Sanitized {
 			n = 4*n - 1
 		} else {
 			n += n / 8
