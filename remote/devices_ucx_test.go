@@ -26,12 +26,9 @@ func openAll(t testing.TB) []core.Device {
 		}
 	})
 	for _, b := range all.New().Backends() {
-		reason := b.Probe(t.Context()).Reason
-		if reason != "" && coretest.WithoutDrivers() {
-			t.Logf("%s is left out: %s", b.Name(), reason)
+		if coretest.LeavesOut(t, b.Probe(t.Context()).Reason, "a driver for "+b.Name()) {
 			continue
 		}
-		coretest.NeedDriver(t, reason, "a driver for "+b.Name())
 		list, err := b.Devices(t.Context())
 		if err != nil {
 			t.Fatal(err)

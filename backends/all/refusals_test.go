@@ -17,11 +17,8 @@ func TestARefusedBufferIsNamedWithWhatToDo(t *testing.T) {
 	}
 	defer slice.Close()
 	for _, b := range New().Backends() {
-		if reason := b.Probe(t.Context()).Reason; reason != "" {
-			if coretest.WithoutDrivers() {
-				continue
-			}
-			coretest.NeedDriver(t, reason, "a driver for "+b.Name())
+		if coretest.LeavesOut(t, b.Probe(t.Context()).Reason, "a driver for "+b.Name()) {
+			continue
 		}
 		list, err := b.Devices(t.Context())
 		if err != nil {

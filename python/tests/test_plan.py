@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,15 @@ def staging_memory() -> None:
     for source in devices():
         for device in devices():
             if "staged" in dlx.empty((64, 64), "float32", source).plan(device):
-                dlx.empty((64, 64), "float32", source).to(device)
+                result = dlx.empty((64, 64), "float32", source).to(device)
+                np.from_dlpack(result.to("cpu", copy=True))  # waits for the work
+                del result
+    gc.collect()
+    live, since, end = dlx._live(), time.monotonic(), time.monotonic() + 60
+    while time.monotonic() - since < 1 and time.monotonic() < end:  # devices free memory a moment after their work
+        time.sleep(0.01)
+        if dlx._live() != live:
+            live, since = dlx._live(), time.monotonic()
 
 
 def tensors(folder: pathlib.Path) -> dict[str, dlx.Tensor]:
