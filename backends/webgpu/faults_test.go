@@ -64,7 +64,7 @@ func failEach(t *testing.T, call int, silent bool) {
 			t.Errorf("call %d: %d callbacks are left", n, now-callbacks)
 		}
 		if coretest.Quick() || coretest.Sanitized {
-			n = 4*n - 1
+			n = 8*n - 1
 		} else {
 			n += n / 8
 		}
