@@ -275,7 +275,7 @@ func (c *Conn) noWay(p *parcel) error {
 	for _, r := range p.report.Refused() {
 		reasons = append(reasons, errors.New(r.What+": "+r.Reason))
 	}
-	return core.Errorf(core.ErrNotSupported, "share", "Send", "memory of %v cannot be passed, and there is no device of the host in Options.Devices of both sides to copy it to: %v", p.report.From, joinReasons(reasons))
+	return core.Errorf(core.ErrNotSupported, "share", "Send", "memory of %v cannot be passed, and the two sides have not both named a device of the host to copy it to: %v", p.report.From, joinReasons(reasons))
 }
 
 // joinReasons puts errors on one line.

@@ -25,7 +25,7 @@ type UserLimits struct {
 // withDefaults returns l with the defaults. It fails with ErrInvalid.
 func (l UserLimits) withDefaults() (UserLimits, error) {
 	if l.Connections < 0 || l.Descriptors < 0 || l.Bytes < 0 {
-		return l, core.Errorf(core.ErrInvalid, "share", "Options", "UserLimits are %+v: no field may be negative", l)
+		return l, core.Errorf(core.ErrInvalid, "share", "Options", "the limits for each user are %d connections, %d descriptors and %d bytes: none may be negative", l.Connections, l.Descriptors, l.Bytes)
 	}
 	if l.Connections == 0 {
 		l.Connections = 256
@@ -86,7 +86,7 @@ func (x *quota) take(more usage) error {
 		u = *has
 	}
 	over := func(what string, has, most int64) error {
-		return core.Errorf(core.ErrOutOfMemory, "share", "UserLimits", "the processes of user %d have %d %s together, and may have %d: close some, or raise Options.UserLimits of the process that listens", x.uid, has, what, most)
+		return core.Errorf(core.ErrOutOfMemory, "share", "UserLimits", "the processes of user %d have %d %s together, and may have %d: close some, or raise the limits for each user of the process that listens", x.uid, has, what, most)
 	}
 	switch {
 	case u.connections+more.connections > l.Connections:

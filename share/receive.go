@@ -402,7 +402,7 @@ func (c *Conn) openHome(ctx context.Context, m *openMemory, device core.Device, 
 		reasons = append(reasons, err)
 	}
 	if len(reasons) == 0 {
-		return core.Errorf(core.ErrNotSupported, "share", "Receive", "no device in Options.Devices opens the peer's handle of type %v of the device %v, driver %v", t, exporter.UUID, exporter.DriverUUID)
+		return core.Errorf(core.ErrNotSupported, "share", "Receive", "no device that this process has named opens the peer's handle of type %v of the device %v, driver %v", t, exporter.UUID, exporter.DriverUUID)
 	}
 	if hostile {
 		return core.Errorf(errHostile, "share", "Receive", "%v", joinReasons(reasons))

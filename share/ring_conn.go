@@ -160,7 +160,7 @@ func (c *Conn) passSlots(ctx context.Context, p *Publisher) (*sentMemory, error)
 		for _, r := range x.report.Refused() {
 			reasons = append(reasons, errors.New(r.What+": "+r.Reason))
 		}
-		return nil, core.Errorf(core.ErrNotSupported, "share", "Publish", "the memory of ring %q cannot be passed: use a ring of the host, or the same device in Options.Devices of both sides: %v", p.message.name, joinReasons(reasons))
+		return nil, core.Errorf(core.ErrNotSupported, "share", "Publish", "the memory of ring %q cannot be passed: use a ring of the host, or name the same device at both sides: %v", p.message.name, joinReasons(reasons))
 	}
 	m, err := c.pass(ctx, x)
 	if err == nil && m == nil { // cannot be: the slots have elements

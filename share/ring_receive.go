@@ -184,7 +184,7 @@ func (s *Subscription) take() (Frame, error) {
 // takeLatest claims the newest frame. s.mu is held.
 func (s *Subscription) takeLatest() (Frame, error) {
 	if s.held >= s.hold {
-		return Frame{}, core.Errorf(core.ErrOutOfMemory, "share", "Receive", "%d frames of ring %q are held: release one, or set SubscribeOptions.Hold", s.held, s.message.name)
+		return Frame{}, core.Errorf(core.ErrOutOfMemory, "share", "Receive", "%d frames of ring %q are held: release one, or subscribe to hold more", s.held, s.message.name)
 	}
 	const tries = 1000 // the publisher has sent as many frames meanwhile; the caller looks again
 	for range tries {

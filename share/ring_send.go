@@ -244,7 +244,7 @@ func (p *Publisher) refuses(i int) error {
 	case p.closed:
 		return p.isClosed("Send")
 	case i < 0:
-		return core.Errorf(core.ErrInvalid, "share", "Send", "the tensor is not on loan from ring %q: pass the result of Loan, once", p.message.name)
+		return core.Errorf(core.ErrInvalid, "share", "Send", "the tensor is not on loan from ring %q: send the tensor of a loan, once", p.message.name)
 	default:
 		return core.Errorf(core.ErrOutOfMemory, "share", "Send", "ring %q has passed %d frames, which is the most that it can: make another one", p.message.name, p.count)
 	}

@@ -241,7 +241,7 @@ func seal(m *core.ExternalMemory, readOnly, forAll bool) (sealed bool, err error
 			want |= unix.F_SEAL_FUTURE_WRITE
 		}
 		if memfd && !readOnly && seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0 {
-			return false, core.Errorf(core.ErrReadOnly, "share", "fcntl", "the memory was passed with Options.ReadOnly before, which sealed it against writing")
+			return false, core.Errorf(core.ErrReadOnly, "share", "fcntl", "the memory was passed before by a connection that makes all tensors read-only, which sealed it against writing")
 		}
 		if seals&want != want {
 			_, _ = unix.FcntlInt(number, unix.F_ADD_SEALS, want) // checkFile says whether it is sealed

@@ -55,7 +55,7 @@ extern "C" {
 /* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
 #define DLX_ABI_VERSION 0
 /* Raised when functions or constants are added. */
-#define DLX_VERSION_MINOR 5
+#define DLX_VERSION_MINOR 6
 
 #if defined(__GNUC__)
 #define DLX_API __attribute__((visibility("default")))
@@ -672,7 +672,12 @@ typedef struct dlx_share_options {
 	int32_t mode;               /* of the socket that dlx_share_listen makes; 0 is 0600, for the same user only */
 	dlx_poll poll;              /* called while a call waits; may be NULL. It stays callable until the handles are closed */
 	void *poll_context;         /* for poll */
-	uint64_t reserved[4];       /* 0 */
+	/* What all processes of one user may have on the connections of a listener, together. dlx_share_connect and
+	 * dlx_share_adopt ignore it. */
+	int64_t user_limit_bytes;       /* of memories and rings; 0 is 1 TiB */
+	int32_t user_limit_connections; /* that are open; 0 is 256. More are refused */
+	int32_t user_limit_descriptors; /* connections, memories, rings and semaphores together; 0 is 8192 */
+	uint64_t reserved[2];       /* 0 */
 } dlx_share_options;
 
 /* Whether a connection is open, or how it has ended. */
@@ -760,6 +765,10 @@ DLX_API dlx_status dlx_share_memory(dlx_tensor *tensor, int32_t *fd, int64_t *of
 DLX_API dlx_status dlx_connection_send(dlx_connection *connection, dlx_tensor *tensor, const char *label,
 	int64_t timeout_ns, dlx_report **report, dlx_error *error);
 
+/* As dlx_connection_send, with the report as JSON, in one call. The caller closes the text. It is for bindings. */
+DLX_API dlx_status dlx_connection_send_described(dlx_connection *connection, dlx_tensor *tensor, const char *label,
+	int64_t timeout_ns, dlx_text **report, dlx_error *error);
+
 /* Waits for the next tensor of the other process, and returns it on device, or where its memory was opened if device is
  * NULL. The caller closes the tensor, which tells the other process, and *report if report is not NULL.
  *
@@ -769,6 +778,11 @@ DLX_API dlx_status dlx_connection_send(dlx_connection *connection, dlx_tensor *t
  * connection has ended, with what dlx_connection_error returns. */
 DLX_API dlx_status dlx_connection_receive(dlx_connection *connection, dlx_device *device, int64_t timeout_ns,
 	dlx_tensor **tensor, dlx_report **report, dlx_error *error);
+
+/* As dlx_connection_receive, and describes the tensor, with the report as JSON, in one call. The caller closes the tensor and
+ * the text. It is for bindings. */
+DLX_API dlx_status dlx_connection_receive_described(dlx_connection *connection, dlx_device *device, int64_t timeout_ns,
+	dlx_tensor **tensor, dlx_tensor_info *info, dlx_text **report, dlx_error *error);
 
 /* Blocks until the other process has released all tensors that were sent. Fails if the connection has ended before. */
 DLX_API dlx_status dlx_connection_wait_released(dlx_connection *connection, int64_t timeout_ns, dlx_error *error);
@@ -828,6 +842,11 @@ DLX_API dlx_status dlx_publisher_offer(dlx_publisher *publisher, dlx_connection 
 DLX_API dlx_status dlx_publisher_loan(dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor,
 	dlx_error *error);
 
+/* Does what dlx_flush, dlx_publisher_loan and dlx_tensor_export do, in one call. The caller closes *tensor, or sends it, and calls
+ * the deleter of *managed in any case. The slot is not loaned again before the deleter was called. It is for bindings. */
+DLX_API dlx_status dlx_publisher_loan_exported(dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor,
+	struct DLManagedTensorVersioned **managed, dlx_error *error);
+
 /* Passes a tensor that dlx_publisher_loan has returned to all subscribers. On success the handle of the tensor is closed;
  * on failure the caller still has it. *sequence, unless sequence is NULL, is the number of the frame, from 1 on. Waits for
  * unfinished work on the tensor, and fails with its error, or with DLX_ERR_INVALID if the tensor is not on loan. */
@@ -861,6 +880,11 @@ DLX_API dlx_status dlx_connection_subscribe(dlx_connection *connection, const ch
  * than the subscription allows, and, if the connection has ended, with what dlx_connection_error returns. */
 DLX_API dlx_status dlx_subscription_receive(dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame,
 	int32_t *ended, dlx_error *error);
+
+/* Does what dlx_flush, dlx_subscription_receive, dlx_frame_sequence, dlx_frame_tensor and dlx_tensor_get_info do, in one call. The
+ * caller releases the frame, and closes the tensor. If making the tensor fails, the frame is released. It is for bindings. */
+DLX_API dlx_status dlx_subscription_receive_described(dlx_subscription *subscription, int64_t timeout_ns,
+	dlx_frame **frame, uint64_t *sequence, dlx_tensor **tensor, dlx_tensor_info *info, int32_t *ended, dlx_error *error);
 
 /* Ends a subscription, and calls that wait for it. Frames that were received stay valid until they are released. */
 DLX_API dlx_status dlx_subscription_close(dlx_subscription *subscription, dlx_error *error);

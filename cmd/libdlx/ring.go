@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/dlpack"
 	"github.com/dlx-go/dlx/share"
 )
 
@@ -147,6 +148,36 @@ func dlxgo_publisher_loan(handle *C.dlx_publisher, timeout C.int64_t, tensor **C
 	})
 }
 
+//export dlxgo_publisher_loan_exported
+func dlxgo_publisher_loan_exported(handle *C.dlx_publisher, timeout C.int64_t, tensor **C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
+			return err
+		}
+		if err := required("managed", unsafe.Pointer(managed)); err != nil {
+			return err
+		}
+		p, err := publishers.get(unsafe.Pointer(handle))
+		if err != nil {
+			return err
+		}
+		dlpack.Flush() // tensors of frames that were sent before may be gone, and their slots are free then
+		return p.resume(timeout, func(ctx context.Context) error {
+			t, err := p.Loan(ctx)
+			if err != nil {
+				return err
+			}
+			m, err := dlpack.Export(t)
+			if err != nil {
+				t.Close() // which gives the slot back
+				return err
+			}
+			*(*unsafe.Pointer)(unsafe.Pointer(managed)) = unsafe.Pointer(m)
+			return setTensor(tensor, t, nil)
+		})
+	})
+}
+
 //export dlxgo_publisher_send
 func dlxgo_publisher_send(handle *C.dlx_publisher, tensor *C.dlx_tensor, timeout C.int64_t, sequence *C.uint64_t, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
@@ -255,18 +286,65 @@ func dlxgo_subscription_receive(handle *C.dlx_subscription, timeout C.int64_t, o
 		if err != nil {
 			return err
 		}
-		wait := s.resume
-		if s.moves {
-			wait = s.within
+		return s.receive(timeout, ended, func(f share.Frame) error {
+			frames.add(unsafe.Pointer(out), &frame{Frame: f})
+			return nil
+		})
+	})
+}
+
+// receive waits for a frame and passes it to take, which owns it. It sets *ended, unless ended is nil, to 1 at the end of the
+// ring.
+func (s subscription) receive(timeout C.int64_t, ended *C.int32_t, take func(share.Frame) error) error {
+	wait := s.resume
+	if s.moves {
+		wait = s.within
+	}
+	return wait(timeout, func(ctx context.Context) error {
+		f, err := s.Receive(ctx)
+		if err == nil {
+			return take(f)
 		}
-		return wait(timeout, func(ctx context.Context) error {
-			f, err := s.Receive(ctx)
-			if err == nil {
-				frames.add(unsafe.Pointer(out), &frame{Frame: f})
-			} else if ended != nil && errors.Is(err, io.EOF) { // of the ring, or of its connection
-				*ended = 1
-			}
+		if ended != nil && errors.Is(err, io.EOF) { // of the ring, or of its connection
+			*ended = 1
+		}
+		return err
+	})
+}
+
+//export dlxgo_subscription_receive_described
+func dlxgo_subscription_receive_described(handle *C.dlx_subscription, timeout C.int64_t, out **C.dlx_frame, sequence *C.uint64_t, tensor **C.dlx_tensor, info *C.dlx_tensor_info, ended *C.int32_t, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		switch {
+		case out == nil:
+			return required("frame", nil)
+		case sequence == nil:
+			return required("sequence", nil)
+		case tensor == nil:
+			return required("tensor", nil)
+		case info == nil:
+			return required("info", nil)
+		}
+		s, err := subscriptions.get(unsafe.Pointer(handle))
+		if err != nil {
 			return err
+		}
+		dlpack.Flush() // tensors of frames that were released before may be gone, which are held no more then
+		return s.receive(timeout, ended, func(f share.Frame) error {
+			t, err := f.Tensor().Share()
+			if err != nil {
+				f.Release()
+				return err
+			}
+			described, err := tensorInfo(t)
+			if err != nil {
+				t.Close()
+				f.Release()
+				return err
+			}
+			*info, *sequence = described, C.uint64_t(f.Sequence())
+			frames.add(unsafe.Pointer(out), &frame{Frame: f})
+			return setTensor(tensor, t, nil)
 		})
 	})
 }

@@ -99,6 +99,9 @@ func shareOptions(o *C.dlx_share_options) (options share.Options, p poller, err 
 	}
 	options.ReadOnly, options.Mode = o.read_only == 1, fs.FileMode(o.mode)
 	options.Limits = share.Limits{Tensors: int(o.limit_tensors), Memories: int(o.limit_memories), Bytes: int64(o.limit_bytes)}
+	options.UserLimits = share.UserLimits{
+		Connections: int(o.user_limit_connections), Descriptors: int(o.user_limit_descriptors), Bytes: int64(o.user_limit_bytes),
+	}
 	if o.poll != nil {
 		p = poller{C.uintptr_t(uintptr(unsafe.Pointer(o.poll))), C.uintptr_t(uintptr(o.poll_context))}
 	}
@@ -307,22 +310,40 @@ func memfd(b *core.Buffer) (fd int, at int64, err error) {
 //export dlxgo_connection_send
 func dlxgo_connection_send(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		t, err := tensors.get(unsafe.Pointer(tensor))
-		if err != nil {
-			return err
-		}
-		text := optionalText(label)
-		return c.hasten(timeout, func(ctx context.Context) error {
-			r, err := c.SendLabeled(ctx, t, text)
-			if err == nil {
-				setShared(report, r)
-			}
-			return err
+		return send(handle, tensor, label, timeout, func(r share.Report) error {
+			setShared(report, r)
+			return nil
 		})
+	})
+}
+
+//export dlxgo_connection_send_described
+func dlxgo_connection_send_described(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, report **C.dlx_text, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("report", unsafe.Pointer(report)); err != nil {
+			return err
+		}
+		return send(handle, tensor, label, timeout, func(r share.Report) error { return setJSON(report, r) })
+	})
+}
+
+// send passes a tensor to the other process, and the report to took.
+func send(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, took func(share.Report) error) error {
+	c, err := connections.get(unsafe.Pointer(handle))
+	if err != nil {
+		return err
+	}
+	t, err := tensors.get(unsafe.Pointer(tensor))
+	if err != nil {
+		return err
+	}
+	text := optionalText(label)
+	return c.hasten(timeout, func(ctx context.Context) error {
+		r, err := c.SendLabeled(ctx, t, text)
+		if err != nil {
+			return err
+		}
+		return took(r)
 	})
 }
 
@@ -344,21 +365,55 @@ func dlxgo_connection_receive(handle *C.dlx_connection, device *C.dlx_device, ti
 		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
 			return err
 		}
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		d, err := devices.getOptional(unsafe.Pointer(device))
-		if err != nil {
-			return err
-		}
-		return c.hasten(timeout, func(ctx context.Context) error { // opening the memory may take long, or copying it
-			t, r, err := c.Receive(ctx, d)
-			if err == nil {
-				setShared(report, r)
-			}
-			return setTensor(tensor, t, err)
+		return receive(handle, device, timeout, func(t *core.Tensor, r share.Report) error {
+			setShared(report, r)
+			return setTensor(tensor, t, nil)
 		})
+	})
+}
+
+//export dlxgo_connection_receive_described
+func dlxgo_connection_receive_described(handle *C.dlx_connection, device *C.dlx_device, timeout C.int64_t, tensor **C.dlx_tensor, info *C.dlx_tensor_info, report **C.dlx_text, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		switch {
+		case tensor == nil:
+			return required("tensor", nil)
+		case info == nil:
+			return required("info", nil)
+		case report == nil:
+			return required("report", nil)
+		}
+		return receive(handle, device, timeout, func(t *core.Tensor, r share.Report) error {
+			described, err := tensorInfo(t)
+			if err == nil {
+				err = setJSON(report, r)
+			}
+			if err != nil {
+				t.Close()
+				return err
+			}
+			*info = described
+			return setTensor(tensor, t, nil)
+		})
+	})
+}
+
+// receive waits for a tensor of the other process, and passes it to take, which owns it.
+func receive(handle *C.dlx_connection, device *C.dlx_device, timeout C.int64_t, take func(*core.Tensor, share.Report) error) error {
+	c, err := connections.get(unsafe.Pointer(handle))
+	if err != nil {
+		return err
+	}
+	d, err := devices.getOptional(unsafe.Pointer(device))
+	if err != nil {
+		return err
+	}
+	return c.hasten(timeout, func(ctx context.Context) error { // opening the memory may take long, or copying it
+		t, r, err := c.Receive(ctx, d)
+		if err != nil {
+			return err
+		}
+		return take(t, r)
 	})
 }
 

@@ -232,6 +232,43 @@ def test_limits() -> None:
             assert one.fileno() >= 0
 
 
+def test_limits_of_users(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "socket"
+
+    def connections(listener: share.Listener) -> tuple[share.Connection, share.Connection]:
+        accepted: list[share.Connection] = []
+        thread = threading.Thread(target=lambda: accepted.append(listener.accept(timeout=LIMIT)))
+        thread.start()
+        c = share.connect(path, timeout=LIMIT)
+        thread.join(LIMIT)
+        return c, accepted[0]
+
+    with share.listen(path, user_connections=1) as listener:
+        c, d = connections(listener)
+        with c, d:
+            refusing = threading.Thread(target=lambda: pytest.raises(ValueError, listener.accept))
+            refusing.start()
+            with pytest.raises(MemoryError, match="1 connections together, and may have 1: close some"):
+                share.connect(path, timeout=LIMIT)
+            listener.close()
+            refusing.join(LIMIT)
+    for limit in ({"user_size": 4096}, {"user_descriptors": 1}):
+        with share.listen(path, **limit) as listener:
+            c, d = connections(listener)
+            with c, d:
+                c.send(share.empty(2048))
+                with pytest.raises(ConnectionAbortedError, match="processes of user"):
+                    d.receive(timeout=LIMIT)
+    with share.listen(path, user_connections=1, user_descriptors=2, user_size=8192) as listener:
+        c, d = connections(listener)
+        with c, d:
+            c.send(share.empty(2048))
+            assert d.receive(timeout=LIMIT)[0].shape == (2048,)
+    for wrong in ({"user_connections": -1}, {"user_descriptors": 1 << 31}, {"user_size": -1}):
+        with pytest.raises(ValueError, match="limits for each user"):
+            share.listen(path, **wrong)
+
+
 def test_the_end() -> None:
     with pair() as (c, d):
         t = share.empty(3)

@@ -227,6 +227,51 @@ static int raw(const char *path) {
 	return fd;
 }
 
+/* What the processes of a user have is limited, by all their connections together. */
+static void user_limits(const dlx_share_options *usual, const char *path) {
+	dlx_listener *listener;
+	dlx_connection *first, *second;
+	dlx_tensor *t, *u;
+	pthread_t thread;
+	void *result;
+	dlx_share_options options = *usual;
+	options.user_limit_connections = 1;
+	OK(dlx_share_listen(path, &options, &listener, &err));
+	int lone = raw(path);
+	OK(dlx_listener_accept(listener, 0, &first, &err));
+	CHECK(pthread_create(&thread, NULL, accept_one, listener) == 0);
+	FAILS(DLX_ERR_OUT_OF_MEMORY, dlx_share_connect(path, usual, 0, &second, &err));
+	CHECK(second == NULL && strstr(err.text, "may have 1: close some, or raise the limits for each user"));
+	OK(dlx_listener_close(listener, &err));
+	CHECK(pthread_join(thread, &result) == 0 && result == listener);
+	OK(dlx_connection_close(first, &err));
+	close(lone);
+	for (int i = 0; i < 3; i++) {
+		options = *usual;
+		options.user_limit_bytes = i == 0 ? 4096 : 0;
+		options.user_limit_descriptors = i == 1 ? 1 : 0; /* which the connection takes */
+		OK(dlx_share_listen(path, &options, &listener, &err));
+		CHECK(pthread_create(&thread, NULL, accept_one, listener) == 0);
+		OK(dlx_share_connect(path, usual, 0, &first, &err));
+		CHECK(pthread_join(thread, &result) == 0 && result != listener);
+		second = result;
+		const dlx_tensor_spec spec = spec_of(float32, 1, (const int64_t[]){2048});
+		OK(dlx_share_alloc(cpu, &spec, 0, &t, &err));
+		OK(dlx_connection_send(first, t, NULL, 0, NULL, &err));
+		if (i == 2) { /* without a limit */
+			OK(dlx_connection_receive(second, NULL, 0, &u, NULL, &err));
+			OK(dlx_tensor_close(u, &err));
+		} else {
+			FAILS(DLX_ERR_OUT_OF_MEMORY, dlx_connection_receive(second, NULL, 0, &u, NULL, &err));
+			CHECK(strstr(err.text, "processes of user") != NULL);
+		}
+		OK(dlx_tensor_close(t, &err));
+		OK(dlx_connection_close(first, &err));
+		OK(dlx_connection_close(second, &err));
+		OK(dlx_listener_close(listener, &err));
+	}
+}
+
 static void sockets(const dlx_share_options *usual, const char *path) {
 	dlx_listener *listener, *second;
 	dlx_connection *client, *server;
@@ -288,6 +333,7 @@ static void rings(const dlx_share_options *usual) {
 	dlx_subscription *subscription;
 	dlx_frame *frame, *second;
 	dlx_tensor *t, *u;
+	struct DLManagedTensorVersioned *managed;
 	dlx_tensor_info info;
 	dlx_text *text;
 	int32_t ended;
@@ -310,15 +356,32 @@ static void rings(const dlx_share_options *usual) {
 	OK(dlx_publisher_json(publisher, &text, &err));
 	CHECK(has(text, "\"mechanism\":\"map\",\"bytes_copied\":0"));
 	for (int i = 1; i <= 10; i++) { /* more than there are slots */
-		OK(dlx_publisher_loan(publisher, 0, &t, &err));
+		dlx_tensor *export = NULL;
+		if (i % 3 == 0) {
+			OK(dlx_publisher_loan_exported(publisher, 0, &t, &managed, &err));
+			OK(dlx_tensor_import(managed, NULL, &export, &err));
+			CHECK(elements(export) == elements(t));
+		} else {
+			OK(dlx_publisher_loan(publisher, 0, &t, &err));
+		}
 		elements(t)[11] = (float)i;
 		OK(dlx_publisher_send(publisher, t, 0, &sequence, &err));
 		CHECK(sequence == (uint64_t)i);
 		FAILS(DLX_ERR_CLOSED, dlx_publisher_send(publisher, t, 0, &sequence, &err));
-		OK(dlx_subscription_receive(subscription, 0, &frame, &ended, &err));
-		OK(dlx_frame_sequence(frame, &sequence, &err));
-		OK(dlx_frame_tensor(frame, &u, &err));
-		OK(dlx_tensor_get_info(u, &info, &err));
+		if (export != NULL) { /* it keeps the slot */
+			CHECK(elements(export)[11] == (float)i);
+			OK(dlx_tensor_close(export, &err));
+		}
+		if (i % 2 == 0) {
+			OK(dlx_subscription_receive(subscription, 0, &frame, &ended, &err));
+			OK(dlx_frame_sequence(frame, &sequence, &err));
+			OK(dlx_frame_tensor(frame, &u, &err));
+			OK(dlx_tensor_get_info(u, &info, &err));
+		} else {
+			ended = 1;
+			OK(dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &u, &info, &ended, &err));
+			CHECK(info.data == elements(u) && info.rank == 2 && info.shape[0] == shape[0] && info.shape[1] == shape[1]);
+		}
 		CHECK(sequence == (uint64_t)i && ended == 0 && elements(u)[11] == (float)i && (info.flags & DLX_FLAG_READ_ONLY));
 		OK(dlx_frame_error(frame, &err));
 		if (i % 2 == 0) { /* a view keeps the slot */
@@ -348,6 +411,10 @@ static void rings(const dlx_share_options *usual) {
 	FAILS(DLX_ERR_CANCELED, dlx_publisher_loan(publisher, 0, &t, &err));
 	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_loan(publisher, 1000000, &t, &err));
 	CHECK(t == NULL);
+	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_loan_exported(publisher, 1000000, &t, &managed, &err));
+	CHECK(t == NULL && managed == NULL);
+	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, NULL, &managed, &err));
+	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, &t, NULL, &err));
 	/* Another connection gets the same ring. */
 	connect_both(usual, more);
 	dlx_subscription *other;
@@ -369,6 +436,9 @@ static void rings(const dlx_share_options *usual) {
 	OK(dlx_frame_release(frame, &err));
 	OK(dlx_frame_release(second, &err));
 
+	memset(&info, 1, sizeof info);
+	FAILS(DLX_ERR_CLOSED, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &u, &info, &ended, &err));
+	CHECK(frame == NULL && sequence == 0 && u == NULL && info.rank == 0 && ended == 0); /* the subscription was closed */
 	/* The newest frame, and no frame twice. */
 	ring = (dlx_ring){.spec = &spec, .device = cpu, .slots = 3, .mode = DLX_RING_LATEST};
 	OK(dlx_connection_publish(ends[0], "latest", &ring, 0, &publisher, &err));
@@ -384,6 +454,10 @@ static void rings(const dlx_share_options *usual) {
 	OK(dlx_frame_release(frame, &err));
 	FAILS(DLX_ERR_TIMEOUT, dlx_subscription_receive(subscription, 1000000, &frame, &ended, &err));
 	CHECK(frame == NULL && ended == 0);
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, NULL, &sequence, &u, &info, &ended, &err));
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, NULL, &u, &info, &ended, &err));
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, NULL, &info, &ended, &err));
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &u, NULL, &ended, &err));
 	OK(dlx_subscription_close(subscription, &err));
 	OK(dlx_publisher_close(publisher, &err));
 
@@ -413,12 +487,14 @@ static void rings(const dlx_share_options *usual) {
 	for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
 		FAILS(DLX_ERR_INVALID, dlx_publisher_offer(handles[i], ends[0], 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_loan(handles[i], 0, &t, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(handles[i], 0, &t, &managed, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_send(handles[i], NULL, 0, NULL, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_wait_readers(handles[i], 1, 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_wait_released(handles[i], 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_json(handles[i], &text, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_close(handles[i], &err));
 		FAILS(DLX_ERR_INVALID, dlx_subscription_receive(handles[i], 0, &frame, &ended, &err));
+		FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(handles[i], 0, &frame, &sequence, &u, &info, &ended, &err));
 		FAILS(DLX_ERR_INVALID, dlx_subscription_close(handles[i], &err));
 		FAILS(DLX_ERR_INVALID, dlx_frame_tensor(handles[i], &t, &err));
 		FAILS(DLX_ERR_INVALID, dlx_frame_sequence(handles[i], &sequence, &err));
@@ -476,6 +552,7 @@ static void refused(const dlx_share_options *usual) {
 	dlx_tensor *t;
 	dlx_text *text;
 	dlx_connection_info info;
+	dlx_tensor_info described;
 	int fds[2];
 	FAILS(DLX_ERR_INVALID, dlx_share_adopt(-1, NULL, &c, &err));
 	CHECK(c == NULL);
@@ -508,7 +585,10 @@ static void refused(const dlx_share_options *usual) {
 		{.read_only = 2},
 		{.mode = 01000},
 		{.mode = -1},
-		{.reserved = {0, 0, 0, 1}},
+		{.user_limit_bytes = -1},
+		{.user_limit_connections = -1},
+		{.user_limit_descriptors = -1},
+		{.reserved = {0, 1}},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		FAILS(DLX_ERR_INVALID, dlx_share_adopt(fds[0], &wrong[i], &c, &err));
@@ -532,6 +612,8 @@ static void refused(const dlx_share_options *usual) {
 		FAILS(DLX_ERR_INVALID, dlx_listener_close(handles[i], &err));
 		FAILS(DLX_ERR_INVALID, dlx_connection_send(handles[i], NULL, NULL, 0, NULL, &err));
 		FAILS(DLX_ERR_INVALID, dlx_connection_receive(handles[i], NULL, 0, &t, NULL, &err));
+		FAILS(DLX_ERR_INVALID, dlx_connection_send_described(handles[i], NULL, NULL, 0, &text, &err));
+		FAILS(DLX_ERR_INVALID, dlx_connection_receive_described(handles[i], NULL, 0, &t, &described, &text, &err));
 		FAILS(DLX_ERR_INVALID, dlx_connection_wait_released(handles[i], 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_connection_error(handles[i], &err));
 		FAILS(DLX_ERR_INVALID, dlx_connection_get_info(handles[i], &info, &err));
@@ -573,6 +655,20 @@ static void silent(const dlx_share_options *usual) {
 	FAILS(DLX_ERR_INVALID, dlx_connection_send(ends[0], NULL, NULL, 0, NULL, &err));
 	FAILS(DLX_ERR_INVALID, dlx_connection_send(ends[0], t, NULL, -1, NULL, &err));
 	FAILS(DLX_ERR_INVALID, dlx_connection_receive(ends[0], NULL, 0, NULL, NULL, &err));
+	dlx_tensor *in;
+	dlx_tensor_info info;
+	FAILS(DLX_ERR_INVALID, dlx_connection_send_described(ends[0], t, NULL, 0, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_send_described(ends[0], NULL, NULL, 0, &text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_receive_described(ends[0], NULL, 0, NULL, &info, &text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_receive_described(ends[0], NULL, 0, &in, NULL, &text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_receive_described(ends[0], NULL, 0, &in, &info, NULL, &err));
+	FAILS(DLX_ERR_TIMEOUT, dlx_connection_receive_described(ends[0], NULL, 1, &in, &info, &text, &err));
+	CHECK(in == NULL && text == NULL && info.rank == 0);
+	OK(dlx_connection_send_described(ends[1], t, "a label", 0, &text, &err));
+	CHECK(has(text, "\"mechanism\":\"map\"") && text != NULL);
+	OK(dlx_connection_receive_described(ends[0], NULL, 0, &in, &info, &text, &err));
+	CHECK(has(text, "\"label\":\"a label\"") && info.data == elements(in) && info.rank == 2 && info.shape[1] == shape[1]);
+	OK(dlx_tensor_close(in, &err));
 	dlx_tensor *u = t;
 	FAILS(DLX_ERR_INVALID, dlx_connection_receive(ends[0], (dlx_device *)t, 0, &u, NULL, &err));
 	CHECK(u == NULL);
@@ -591,6 +687,7 @@ int main(int argc, char **argv) {
 	shared_and_copied(&options);
 	no_way();
 	limits(&options);
+	user_limits(&options, path);
 	poll(&options, path);
 	sockets(&options, path);
 	silent(&options);

@@ -84,8 +84,14 @@ class Peer(NamedTuple):
 
 
 def _options(
-    devices: Iterable[object], tensors: SupportsIndex, memories: SupportsIndex, size: SupportsIndex, read_only: bool, mode: int = 0
-) -> tuple[tuple[object, ...], int, int, int, bool, int]:
+    devices: Iterable[object],
+    tensors: SupportsIndex,
+    memories: SupportsIndex,
+    size: SupportsIndex,
+    read_only: bool,
+    mode: int = 0,
+    user: tuple[SupportsIndex, SupportsIndex, SupportsIndex] = (0, 0, 0),
+) -> tuple[tuple[object, ...], int, int, int, bool, int, int, int, int]:
     """Return the options as the extension takes them. The host is always among the devices."""
     named = (devices,) if isinstance(devices, str) else devices
     opened = dict.fromkeys(["cpu", *map(Device, named)])
@@ -94,7 +100,13 @@ def _options(
         raise ValueError(f"dlx: limits are {tensors} tensors, {memories} memories of {size} bytes: at most 65536 and 2**63-1")
     if not 0 <= mode <= 0o777:
         raise ValueError(f"dlx: mode is {mode:#o}: it can have permissions only")
-    return (tuple(opened), *limits, bool(read_only), mode)
+    connections, descriptors, together = map(operator.index, user)
+    if not (0 <= connections < 1 << 31 and 0 <= descriptors < 1 << 31 and 0 <= together < 1 << 63):
+        raise ValueError(
+            f"dlx: limits for each user are {connections} connections, {descriptors} descriptors and {together} bytes: "
+            "at most 2**31-1, 2**31-1 and 2**63-1"
+        )
+    return (tuple(opened), *limits, bool(read_only), mode, together, connections, descriptors)
 
 
 class Connection(Owner):
@@ -289,6 +301,9 @@ def listen(
     size: SupportsIndex = 0,
     read_only: bool = False,
     mode: int = 0o600,
+    user_connections: SupportsIndex = 0,
+    user_descriptors: SupportsIndex = 0,
+    user_size: SupportsIndex = 0,
 ) -> Listener:
     """Make a Unix socket at path. A socket that a dead process has left there is replaced.
 
@@ -299,10 +314,14 @@ def listen(
     256; and their bytes together, size, 64 GiB. read_only makes tensors that are sent read-only for the other process.
     mode is the permissions of the socket: 0o600 is for the same user only.
 
+    What all processes of one user have at this listener together is limited, too: user_connections, by default 256;
+    user_descriptors, which are connections, memories, rings and semaphores, 8192; and user_size, the bytes of memories and
+    rings, 1 TiB. A process that connects beyond that is refused, and one that passes more loses the connection.
+
     FileExistsError is raised if another process listens at path or something else is there, and OSError or ValueError if
     path cannot be used.
     """
-    handle = _C.share_listen(path, _options(devices, tensors, memories, size, read_only, mode))
+    handle = _C.share_listen(path, _options(devices, tensors, memories, size, read_only, mode, (user_connections, user_descriptors, user_size)))
     return Listener(handle, os.path.abspath(os.fsdecode(path)))
 
 

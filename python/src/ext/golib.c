@@ -170,6 +170,20 @@ dlx_tensor *go_source(const struct GoLib *go, Tensor *t, DLDevice target) {
     return adopted;
 }
 
+dlx_tensor *go_whole(Tensor *t) {
+    const Memory *m = t->memory;
+    uintptr_t handle = atomic_load(&m->handle);
+    if (handle == 0 || m->kind != OWNED_GO || !m->shared) // else wait_host may close the handle meanwhile
+        return NULL;
+    const DLVersioned *owner = m->owner;
+    const DLTensor *of = &owner->tensor;
+    size_t size = sizeof *of->shape * (size_t)t->t.ndim;
+    bool same = of->data == t->t.data && of->byte_offset == t->t.byte_offset && of->ndim == t->t.ndim &&
+                of->dtype.code == t->t.dtype.code && of->dtype.bits == t->t.dtype.bits && of->dtype.lanes == t->t.dtype.lanes &&
+                (size == 0 || (memcmp(of->shape, t->t.shape, size) == 0 && memcmp(of->strides, t->t.strides, size) == 0));
+    return same ? (dlx_tensor *)handle : NULL;
+}
+
 PyObject *go_result(State *s, const struct GoLib *go, dlx_tensor *handle, bool copied) {
     struct DLManagedTensorVersioned *m = NULL;
     dlx_error e;

@@ -17,11 +17,12 @@
     X(stream_close) X(stream_open) X(stream_native) X(stream_synchronize) X(stream_record) X(stream_wait)              \
     X(event_done) X(event_wait) X(event_close) X(metrics_json) X(load) X(loaded_json) X(loaded_at) X(loaded_close) \
     X(report_json) X(share_listen) X(listener_accept) X(listener_close) X(share_connect) X(share_adopt)                \
-    X(share_alloc) X(share_copy) X(share_memory) X(connection_send) X(connection_receive) X(connection_wait_released)                \
+    X(share_alloc) X(share_copy) X(share_memory) X(connection_send_described) X(connection_receive_described)                         \
+    X(connection_wait_released)                                                                                        \
     X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)                                  \
-    X(connection_publish) X(publisher_offer) X(publisher_loan) X(publisher_send) X(publisher_wait_readers)             \
+    X(connection_publish) X(publisher_offer) X(publisher_loan_exported) X(publisher_send) X(publisher_wait_readers)             \
     X(publisher_wait_released) X(publisher_json) X(publisher_close) X(connection_subscribe)                            \
-    X(subscription_receive) X(subscription_close) X(frame_tensor) X(frame_sequence) X(frame_error) X(frame_release)    \
+    X(subscription_receive_described) X(subscription_close) X(frame_error) X(frame_release)    \
     X(remote_available) X(remote_listen) X(remote_listener_address) X(remote_listener_accept)                          \
     X(remote_listener_close) X(remote_connect) X(remote_send) X(remote_receive) X(remote_wait_received)                \
     X(remote_connection_error) X(remote_connection_get_info) X(remote_connection_json) X(remote_connection_close)      \
@@ -58,6 +59,9 @@ dlx_tensor *go_source(const struct GoLib *go, Tensor *t, DLDevice target);
 int go_handoff(const struct GoLib *go, Tensor *t, dlx_stream *to);
 // go_result makes a tensor of one of libdlx, which it owns.
 PyObject *go_result(State *s, const struct GoLib *go, dlx_tensor *handle, bool copied);
+// go_whole returns the tensor of libdlx whose elements t has, all and in its order, and which the memory of t keeps: nobody
+// closes it. It is NULL if there is none.
+dlx_tensor *go_whole(Tensor *t);
 
 // --- share.c
 
@@ -90,9 +94,6 @@ static inline int go_handle(PyObject *number, void **handle, const struct GoLib 
 PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *));
 // go_close_handle closes a handle. In a child of fork there is nothing to close.
 PyObject *go_close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *));
-// in_python returns an error of package share whose text has Python's names for what it says to do.
-dlx_error in_python(const dlx_error *e);
-
 // share_exception sets the exception for an error of a call that makes a connection. It returns NULL. The exception of a
 // signal's handler stays.
 PyObject *share_exception(const dlx_error *e);
@@ -106,6 +107,8 @@ PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const 
 // go_shared makes a tensor of one of libdlx, which it owns, and whose memory other processes use, or can. Its handle keeps the
 // memory, and not an export, whose deletion takes effect later: the other process learns at once that the memory is free.
 PyObject *go_shared(State *s, const struct GoLib *go, dlx_tensor *handle);
+// go_described is go_shared, for a tensor whose description the caller has.
+PyObject *go_described(State *s, dlx_tensor *handle, const dlx_tensor_info *info);
 // sharable marks a new tensor of libdlx as go_shared does. NULL stays NULL.
 PyObject *sharable(PyObject *result);
 

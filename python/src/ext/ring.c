@@ -76,10 +76,7 @@ static PyObject *publisher_offer(PyObject *module, PyObject *args) {
 }
 
 // publisher_exception sets the exception for an error of a call on a publisher.
-static PyObject *publisher_exception(const dlx_error *e) {
-    const dlx_error words = in_python(e);
-    return PyErr_Occurred() ? NULL : go_exception(&words);
-}
+static PyObject *publisher_exception(const dlx_error *e) { return PyErr_Occurred() ? NULL : go_exception(e); }
 
 static PyObject *publisher_loan(PyObject *module, PyObject *args) {
     PyObject *number;
@@ -87,18 +84,18 @@ static PyObject *publisher_loan(PyObject *module, PyObject *args) {
     void *publisher;
     const struct GoLib *go;
     dlx_tensor *tensor = NULL;
+    struct DLManagedTensorVersioned *managed = NULL;
     dlx_error e;
     dlx_status status;
     if (!PyArg_ParseTuple(args, "OL:publisher_loan", &number, &timeout) || go_handle(number, &publisher, &go) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    go->flush(NULL); // tensors of frames that were sent before may be gone, and their slots are free then
-    Py_END_ALLOW_THREADS
-    WAITING(status, go->publisher_loan(publisher, timeout, &tensor, &e));
+    WAITING(status, go->publisher_loan_exported(publisher, timeout, &tensor, &managed, &e));
     if (status == DLX_OK && !PyErr_Occurred())
-        return sharable(go_result(PyModule_GetState(module), go, tensor, false));
-    if (status == DLX_OK) // a signal came at the same time
+        return sharable((PyObject *)take_go(PyModule_GetState(module), (DLVersioned *)managed, (uintptr_t)tensor));
+    if (status == DLX_OK) { // a signal came at the same time
+        ((DLVersioned *)managed)->deleter((DLVersioned *)managed);
         go->tensor_close(tensor, NULL);
+    }
     return publisher_exception(&e);
 }
 
@@ -196,6 +193,7 @@ static PyObject *subscription_receive(PyObject *module, PyObject *args) {
     const struct GoLib *go;
     dlx_frame *frame = NULL;
     dlx_tensor *tensor = NULL;
+    dlx_tensor_info info;
     uint64_t sequence = 0;
     int32_t ended = 0;
     dlx_error e;
@@ -203,26 +201,18 @@ static PyObject *subscription_receive(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOL:subscription_receive", &number, &of, &timeout) ||
         go_handle(number, &subscription, &go) != 0 || go_handle(of, &connection, &go) != 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    go->flush(NULL); // tensors of frames that were released before may be gone, which are held no more then
-    Py_END_ALLOW_THREADS
-    WAITING(status, go->subscription_receive(subscription, timeout, &frame, &ended, &e));
+    WAITING(status, go->subscription_receive_described(subscription, timeout, &frame, &sequence, &tensor, &info, &ended, &e));
     if (ended && !PyErr_Occurred())
         Py_RETURN_NONE;
     if (status != DLX_OK)
         return connection_exception(go, connection, &e);
-    if (!PyErr_Occurred() && go->frame_sequence(frame, &sequence, &e) == DLX_OK &&
-        go->frame_tensor(frame, &tensor, &e) == DLX_OK) {
-        PyObject *t = go_shared(PyModule_GetState(module), go, tensor);
-        PyObject *handle = t == NULL ? NULL : go_number(frame, close_frame);
-        if (handle != NULL)
-            return Py_BuildValue("(NKN)", handle, (unsigned long long)sequence, t);
-        if (t != NULL) { // and the frame is released
-            Py_DECREF(t);
-            return NULL;
-        }
-    } else if (!PyErr_Occurred())
-        go_exception(&e);
+    PyObject *t = NULL, *handle = NULL;
+    if (PyErr_Occurred()) // a signal came at the same time
+        go_close((uintptr_t)tensor);
+    else if ((t = go_described(PyModule_GetState(module), tensor, &info)) != NULL &&
+             (handle = PyLong_FromVoidPtr(frame)) != NULL)
+        return Py_BuildValue("(NKN)", handle, (unsigned long long)sequence, t);
+    Py_XDECREF(t);
     Py_BEGIN_ALLOW_THREADS
     go->frame_release(frame, NULL);
     Py_END_ALLOW_THREADS

@@ -33,26 +33,7 @@ PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *)) {
 static dlx_status close_connection(void *handle, dlx_error *e) { return go_loaded()->connection_close(handle, e); }
 static dlx_status close_listener(void *handle, dlx_error *e) { return go_loaded()->listener_close(handle, e); }
 
-dlx_error in_python(const dlx_error *e) {
-    static const char *names[][2] = { // none in Python is longer
-        {"Options.Devices", "devices=[...]"},
-        {"SubscribeOptions.Hold", "hold=..."},
-        {"the result of Loan", "what loan returns"},
-    };
-    dlx_error words = *e;
-    words.text[sizeof words.text - 1] = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t from = strlen(names[i][0]), to = strlen(names[i][1]);
-        for (char *at = words.text; (at = strstr(at, names[i][0])) != NULL; at += to) {
-            memcpy(at, names[i][1], to);
-            memmove(at + to, at + from, strlen(at + from) + 1);
-        }
-    }
-    return words;
-}
-
-PyObject *share_exception(const dlx_error *found) {
-    const dlx_error words = in_python(found), *e = &words;
+PyObject *share_exception(const dlx_error *e) {
     char text[sizeof e->text + 8];
     if (PyErr_Occurred())
         return NULL;
@@ -95,14 +76,15 @@ typedef struct {
     dlx_device *devices[64];
 } Options;
 
-// options_read reads a tuple: names of devices, three limits, whether tensors are read-only, and the mode of a socket. It
-// opens the devices, which stay open.
+// options_read reads a tuple: names of devices, three limits, whether tensors are read-only, the mode of a socket, and three
+// limits for each user. It opens the devices, which stay open.
 static int options_read(State *s, const struct GoLib *go, PyObject *tuple, Options *o) {
     PyObject *names;
-    long long bytes;
-    int memories, tensors, read_only, mode;
+    long long bytes, user_bytes;
+    int memories, tensors, read_only, mode, user_connections, user_descriptors;
     *o = (Options){.options = {.poll = check_signals, .poll_context = (void *)s->ended}};
-    if (!PyArg_ParseTuple(tuple, "O!Liipi", &PyTuple_Type, &names, &bytes, &memories, &tensors, &read_only, &mode))
+    if (!PyArg_ParseTuple(tuple, "O!LiipiLii", &PyTuple_Type, &names, &bytes, &memories, &tensors, &read_only, &mode,
+                          &user_bytes, &user_connections, &user_descriptors))
         return -1;
     Py_ssize_t n = PyTuple_Size(names);
     if (n > 64) {
@@ -121,6 +103,9 @@ static int options_read(State *s, const struct GoLib *go, PyObject *tuple, Optio
     o->options.limit_tensors = tensors;
     o->options.read_only = read_only;
     o->options.mode = mode;
+    o->options.user_limit_bytes = user_bytes;
+    o->options.user_limit_connections = user_connections;
+    o->options.user_limit_descriptors = user_descriptors;
     return 0;
 }
 
@@ -213,24 +198,28 @@ static void free_held(DLVersioned *m) { free(m); }
 PyObject *go_shared(State *s, const struct GoLib *go, dlx_tensor *handle) {
     dlx_tensor_info info;
     dlx_error e;
-    Held *x = NULL;
-    if (go->tensor_get_info(handle, &info, &e) != DLX_OK)
-        go_exception(&e);
-    else if ((x = calloc(1, sizeof *x + 2 * sizeof *x->dims * (size_t)info.rank)) == NULL)
-        PyErr_NoMemory();
+    if (go->tensor_get_info(handle, &info, &e) == DLX_OK)
+        return go_described(s, handle, &info);
+    go_exception(&e);
+    go_close((uintptr_t)handle);
+    return NULL;
+}
+
+PyObject *go_described(State *s, dlx_tensor *handle, const dlx_tensor_info *info) {
+    Held *x = calloc(1, sizeof *x + 2 * sizeof *x->dims * (size_t)info->rank);
     if (x == NULL) {
         go_close((uintptr_t)handle);
-        return NULL;
+        return PyErr_NoMemory();
     }
     x->m.version = (DLVersion){DL_MAJOR, DL_MINOR};
     x->m.deleter = free_held;
-    x->m.flags = info.flags & (FLAG_READ_ONLY | FLAG_PADDED);
-    x->m.tensor = (DLTensor){.data = info.data, .device = {info.device.type, info.device.index}, .ndim = info.rank,
-                             .dtype = {info.dtype.code, info.dtype.bits, info.dtype.lanes}, .shape = x->dims,
-                             .strides = x->dims + info.rank, .byte_offset = info.byte_offset};
-    for (int i = 0; i < info.rank; i++) {
-        x->m.tensor.shape[i] = info.shape[i];
-        x->m.tensor.strides[i] = info.strides[i];
+    x->m.flags = info->flags & (FLAG_READ_ONLY | FLAG_PADDED);
+    x->m.tensor = (DLTensor){.data = info->data, .device = {info->device.type, info->device.index}, .ndim = info->rank,
+                             .dtype = {info->dtype.code, info->dtype.bits, info->dtype.lanes}, .shape = x->dims,
+                             .strides = x->dims + info->rank, .byte_offset = info->byte_offset};
+    for (int i = 0; i < info->rank; i++) {
+        x->m.tensor.shape[i] = info->shape[i];
+        x->m.tensor.strides[i] = info->strides[i];
     }
     return sharable((PyObject *)take_go(s, &x->m, (uintptr_t)handle));
 }
@@ -336,22 +325,24 @@ static PyObject *connection_send(PyObject *module, PyObject *args) {
     Tensor *t = tensor_of(o);
     if (t->memory->has_stream && go_handoff(go, t, NULL) != 0) // libdlx does not know what its producer does there
         return NULL;
-    dlx_tensor *tensor = go_source(go, t, (DLDevice){0, 0});
-    dlx_report *report = NULL;
+    dlx_tensor *whole = go_whole(t), *tensor = whole != NULL ? whole : go_source(go, t, (DLDevice){0, 0});
+    dlx_text *report = NULL;
     dlx_error e;
     dlx_status status;
     if (tensor == NULL)
         return NULL;
-    WAITING(status, go->connection_send(connection, tensor, label, timeout, &report, &e));
-    Py_BEGIN_ALLOW_THREADS
-    go->tensor_close(tensor, NULL);
-    Py_END_ALLOW_THREADS
+    WAITING(status, go->connection_send_described(connection, tensor, label, timeout, &report, &e));
+    if (whole == NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        go->tensor_close(tensor, NULL);
+        Py_END_ALLOW_THREADS
+    }
     if (status != DLX_OK)
         return connection_exception(go, connection, &e);
-    PyObject *result = PyErr_Occurred() ? NULL : report_of(go, report);
-    if (PyErr_Occurred())
-        go->report_close(report, NULL); // unless it is closed
-    return result;
+    if (!PyErr_Occurred())
+        return go_text(go, report);
+    go->text_close(report, NULL); // a signal came at the same time
+    return NULL;
 }
 
 // connection_receive takes a connection, a device or None, and a limit of time. It returns a tensor and the report.
@@ -363,7 +354,8 @@ static PyObject *connection_receive(PyObject *module, PyObject *args) {
     DLDevice id;
     dlx_device *opened = NULL;
     dlx_tensor *tensor = NULL;
-    dlx_report *report = NULL;
+    dlx_tensor_info info;
+    dlx_text *report = NULL;
     dlx_error e;
     dlx_status status;
     if (!PyArg_ParseTuple(args, "OOL:connection_receive", &number, &device, &timeout) ||
@@ -371,20 +363,24 @@ static PyObject *connection_receive(PyObject *module, PyObject *args) {
         return NULL;
     if (device != Py_None && (parse_device(device, &id) != 0 || (opened = go_device(go, id)) == NULL))
         return NULL;
-    WAITING(status, go->connection_receive(connection, opened, timeout, &tensor, &report, &e));
+    WAITING(status, go->connection_receive_described(connection, opened, timeout, &tensor, &info, &report, &e));
     if (status != DLX_OK)
         return connection_exception(go, connection, &e);
-    PyObject *text = PyErr_Occurred() ? NULL : report_of(go, report);
-    if (text == NULL) { // also if a signal came at the same time
+    if (PyErr_Occurred()) { // a signal came at the same time
         Py_BEGIN_ALLOW_THREADS
-        go->report_close(report, NULL); // unless it is closed
+        go->text_close(report, NULL);
         go->tensor_close(tensor, NULL);
         Py_END_ALLOW_THREADS
         return NULL;
     }
-    PyObject *result = go_shared(PyModule_GetState(module), go, tensor);
+    PyObject *result = go_described(PyModule_GetState(module), tensor, &info);
     if (result == NULL) {
-        Py_DECREF(text);
+        go->text_close(report, NULL);
+        return NULL;
+    }
+    PyObject *text = go_text(go, report);
+    if (text == NULL) {
+        Py_DECREF(result);
         return NULL;
     }
     return Py_BuildValue("(NN)", result, text);
