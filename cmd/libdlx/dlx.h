@@ -765,10 +765,6 @@ DLX_API dlx_status dlx_share_memory(dlx_tensor *tensor, int32_t *fd, int64_t *of
 DLX_API dlx_status dlx_connection_send(dlx_connection *connection, dlx_tensor *tensor, const char *label,
 	int64_t timeout_ns, dlx_report **report, dlx_error *error);
 
-/* As dlx_connection_send, with the report as JSON, in one call. The caller closes the text. It is for bindings. */
-DLX_API dlx_status dlx_connection_send_described(dlx_connection *connection, dlx_tensor *tensor, const char *label,
-	int64_t timeout_ns, dlx_text **report, dlx_error *error);
-
 /* Waits for the next tensor of the other process, and returns it on device, or where its memory was opened if device is
  * NULL. The caller closes the tensor, which tells the other process, and *report if report is not NULL.
  *
@@ -779,10 +775,9 @@ DLX_API dlx_status dlx_connection_send_described(dlx_connection *connection, dlx
 DLX_API dlx_status dlx_connection_receive(dlx_connection *connection, dlx_device *device, int64_t timeout_ns,
 	dlx_tensor **tensor, dlx_report **report, dlx_error *error);
 
-/* As dlx_connection_receive, and describes the tensor, with the report as JSON, in one call. The caller closes the tensor and
- * the text. It is for bindings. */
+/* As dlx_connection_receive, and describes the tensor, in one call. It is for bindings. */
 DLX_API dlx_status dlx_connection_receive_described(dlx_connection *connection, dlx_device *device, int64_t timeout_ns,
-	dlx_tensor **tensor, dlx_tensor_info *info, dlx_text **report, dlx_error *error);
+	dlx_tensor **tensor, dlx_tensor_info *info, dlx_report **report, dlx_error *error);
 
 /* Blocks until the other process has released all tensors that were sent. Fails if the connection has ended before. */
 DLX_API dlx_status dlx_connection_wait_released(dlx_connection *connection, int64_t timeout_ns, dlx_error *error);

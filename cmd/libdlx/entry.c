@@ -223,11 +223,8 @@ ENTRY(share_memory, (dlx_tensor *tensor, int32_t *fd, int64_t *offset, dlx_error
 ENTRY(connection_send, (dlx_connection *connection, dlx_tensor *tensor, const char *label, int64_t timeout_ns,
 	dlx_report **report, dlx_error *error), CLEAR(report),
 	(connection, tensor, (char *)label, timeout_ns, report, error))
-ENTRY(connection_send_described, (dlx_connection *connection, dlx_tensor *tensor, const char *label, int64_t timeout_ns,
-	dlx_text **report, dlx_error *error), CLEAR(report),
-	(connection, tensor, (char *)label, timeout_ns, report, error))
 ENTRY(connection_receive_described, (dlx_connection *connection, dlx_device *device, int64_t timeout_ns,
-	dlx_tensor **tensor, dlx_tensor_info *info, dlx_text **report, dlx_error *error),
+	dlx_tensor **tensor, dlx_tensor_info *info, dlx_report **report, dlx_error *error),
 	CLEAR(tensor) CLEAR_STRUCT(info) CLEAR(report), (connection, device, timeout_ns, tensor, info, report, error))
 ENTRY(connection_receive, (dlx_connection *connection, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor,
 	dlx_report **report, dlx_error *error), CLEAR(tensor) CLEAR(report),

@@ -310,40 +310,22 @@ func memfd(b *core.Buffer) (fd int, at int64, err error) {
 //export dlxgo_connection_send
 func dlxgo_connection_send(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
-		return send(handle, tensor, label, timeout, func(r share.Report) error {
-			setShared(report, r)
-			return nil
-		})
-	})
-}
-
-//export dlxgo_connection_send_described
-func dlxgo_connection_send_described(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, report **C.dlx_text, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		if err := required("report", unsafe.Pointer(report)); err != nil {
-			return err
-		}
-		return send(handle, tensor, label, timeout, func(r share.Report) error { return setJSON(report, r) })
-	})
-}
-
-// send passes a tensor to the other process, and the report to took.
-func send(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, took func(share.Report) error) error {
-	c, err := connections.get(unsafe.Pointer(handle))
-	if err != nil {
-		return err
-	}
-	t, err := tensors.get(unsafe.Pointer(tensor))
-	if err != nil {
-		return err
-	}
-	text := optionalText(label)
-	return c.hasten(timeout, func(ctx context.Context) error {
-		r, err := c.SendLabeled(ctx, t, text)
+		c, err := connections.get(unsafe.Pointer(handle))
 		if err != nil {
 			return err
 		}
-		return took(r)
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		text := optionalText(label)
+		return c.hasten(timeout, func(ctx context.Context) error {
+			r, err := c.SendLabeled(ctx, t, text)
+			if err == nil {
+				setShared(report, r)
+			}
+			return err
+		})
 	})
 }
 
@@ -373,26 +355,22 @@ func dlxgo_connection_receive(handle *C.dlx_connection, device *C.dlx_device, ti
 }
 
 //export dlxgo_connection_receive_described
-func dlxgo_connection_receive_described(handle *C.dlx_connection, device *C.dlx_device, timeout C.int64_t, tensor **C.dlx_tensor, info *C.dlx_tensor_info, report **C.dlx_text, e *C.dlx_error) C.dlx_status {
+func dlxgo_connection_receive_described(handle *C.dlx_connection, device *C.dlx_device, timeout C.int64_t, tensor **C.dlx_tensor, info *C.dlx_tensor_info, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
-		switch {
-		case tensor == nil:
-			return required("tensor", nil)
-		case info == nil:
-			return required("info", nil)
-		case report == nil:
-			return required("report", nil)
+		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
+			return err
+		}
+		if err := required("info", unsafe.Pointer(info)); err != nil {
+			return err
 		}
 		return receive(handle, device, timeout, func(t *core.Tensor, r share.Report) error {
 			described, err := tensorInfo(t)
-			if err == nil {
-				err = setJSON(report, r)
-			}
 			if err != nil {
 				t.Close()
 				return err
 			}
 			*info = described
+			setShared(report, r)
 			return setTensor(tensor, t, nil)
 		})
 	})

@@ -112,9 +112,9 @@ def _tensor(x: object) -> tuple[_C.Tensor, int]:
 
 def _report(text: str, copied: int = 0) -> Report:
     """Return a report, with bytes that were copied before."""
-    report = Report(json.loads(text))
-    report["bytes_copied"] += copied
-    return report
+    fields = json.loads(text)
+    fields["bytes_copied"] += copied
+    return Report(fields)
 
 
 class _Offering(Owner):

@@ -23,8 +23,8 @@ import json
 import operator
 import os
 import socket as _socket
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, SupportsIndex, Union
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, SupportsIndex, Union, cast
 
 from . import _C
 from ._handle import Owner
@@ -53,8 +53,43 @@ __all__ = [
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
-class Report(dict[str, Any]):
-    """How a tensor was passed: what dlx reports of a move, with the label of the tensor."""
+class Report(Mapping[str, Any]):
+    """How a tensor was passed: what dlx reports of a move, with the label of the tensor.
+
+    It is a mapping of the fields that the report has in JSON, which are read when they are first used.
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: object) -> None:
+        """Take a dict, or what the extension returns. Connection.send and Connection.receive make reports."""
+        self._source = source
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the fields."""
+        if not isinstance(self._source, dict):
+            self._source = json.loads(_C.report_text(self._source))
+        return cast("dict[str, Any]", self._source)
+
+    def __getitem__(self, field: str) -> Any:
+        """Return a field, or raise KeyError."""
+        return self._fields()[field]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of the fields."""
+        return iter(self._fields())
+
+    def __len__(self) -> int:
+        """Return the number of fields."""
+        return len(self._fields())
+
+    def __repr__(self) -> str:
+        """Return the report as a dict prints it."""
+        return repr(self._fields())
+
+    def __reduce__(self) -> tuple[type[Report], tuple[dict[str, Any]]]:
+        """Return what copies and pickles are made of."""
+        return type(self), (self._fields(),)
 
     @property
     def mechanism(self) -> str:
@@ -137,14 +172,14 @@ class Connection(Owner):
         limit = _nanoseconds(timeout)
         handle = self._open()
         if isinstance(x, _C.Tensor):
-            return Report(json.loads(_C.connection_send(handle, x, label, limit)))
+            return Report(_C.connection_send(handle, x, label, limit))
         if hasattr(x, "__dlpack__") or type(x).__name__ == "PyCapsule":
-            return Report(json.loads(_C.connection_send(handle, _C.from_dlpack(x), label, limit)))
+            return Report(_C.connection_send(handle, _C.from_dlpack(x), label, limit))
         t = _of_buffer(x)
-        report = Report(json.loads(_C.connection_send(handle, t, label, limit)))
+        report = Report(_C.connection_send(handle, t, label, limit))
         if t.size > 0:
             copied = {"what": "copy the buffer into memory that can be shared", "bytes": t.nbytes}
-            report.update(mechanism="direct", bytes_copied=t.nbytes, steps=[copied, *report["steps"]])
+            report = Report({**report, "mechanism": "direct", "bytes_copied": t.nbytes, "steps": [copied, *report["steps"]]})
         return report
 
     def receive(self, device: object = None, *, timeout: float | None = None) -> tuple[_C.Tensor, Report]:
@@ -157,7 +192,7 @@ class Connection(Owner):
         device can open the memory.
         """
         tensor, report = _C.connection_receive(self._open(), device, _nanoseconds(timeout))
-        return tensor, Report(json.loads(report))
+        return tensor, Report(report)
 
     def publish(
         self,

@@ -17,7 +17,7 @@
     X(stream_close) X(stream_open) X(stream_native) X(stream_synchronize) X(stream_record) X(stream_wait)              \
     X(event_done) X(event_wait) X(event_close) X(metrics_json) X(load) X(loaded_json) X(loaded_at) X(loaded_close) \
     X(report_json) X(share_listen) X(listener_accept) X(listener_close) X(share_connect) X(share_adopt)                \
-    X(share_alloc) X(share_copy) X(share_memory) X(connection_send_described) X(connection_receive_described)                         \
+    X(share_alloc) X(share_copy) X(share_memory) X(connection_send) X(connection_receive_described)                         \
     X(connection_wait_released)                                                                                        \
     X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)                                  \
     X(connection_publish) X(publisher_offer) X(publisher_loan_exported) X(publisher_send) X(publisher_wait_readers)             \

@@ -299,6 +299,33 @@ static PyObject *share_copy(PyObject *module, PyObject *args) {
     return go_shared(PyModule_GetState(module), go, result);
 }
 
+static const char report_name[] = "dlx.report";
+
+static void close_report(PyObject *capsule) {
+    go_loaded()->report_close(PyCapsule_GetPointer(capsule, report_name), NULL);
+}
+
+// report_capsule makes an object that owns a report, or closes the report. Most programs read few reports, whose text takes
+// longer than the message of a tensor.
+static PyObject *report_capsule(const struct GoLib *go, dlx_report *report) {
+    PyObject *capsule = PyCapsule_New(report, report_name, close_report);
+    if (capsule == NULL)
+        go->report_close(report, NULL);
+    return capsule;
+}
+
+// report_text takes what connection_send or connection_receive has returned, and returns the text of the report.
+static PyObject *report_text(PyObject *module, PyObject *capsule) {
+    (void)module;
+    dlx_report *report = PyCapsule_GetPointer(capsule, report_name);
+    const struct GoLib *go = report == NULL ? NULL : go_load();
+    dlx_text *text = NULL;
+    dlx_error e;
+    if (go == NULL)
+        return NULL;
+    return go->report_json(report, &text, &e) == DLX_OK ? go_text(go, text) : go_exception(&e);
+}
+
 PyObject *report_of(const struct GoLib *go, dlx_report *report) {
     dlx_text *text = NULL;
     dlx_error e;
@@ -326,12 +353,12 @@ static PyObject *connection_send(PyObject *module, PyObject *args) {
     if (t->memory->has_stream && go_handoff(go, t, NULL) != 0) // libdlx does not know what its producer does there
         return NULL;
     dlx_tensor *whole = go_whole(t), *tensor = whole != NULL ? whole : go_source(go, t, (DLDevice){0, 0});
-    dlx_text *report = NULL;
+    dlx_report *report = NULL;
     dlx_error e;
     dlx_status status;
     if (tensor == NULL)
         return NULL;
-    WAITING(status, go->connection_send_described(connection, tensor, label, timeout, &report, &e));
+    WAITING(status, go->connection_send(connection, tensor, label, timeout, &report, &e));
     if (whole == NULL) {
         Py_BEGIN_ALLOW_THREADS
         go->tensor_close(tensor, NULL);
@@ -340,8 +367,8 @@ static PyObject *connection_send(PyObject *module, PyObject *args) {
     if (status != DLX_OK)
         return connection_exception(go, connection, &e);
     if (!PyErr_Occurred())
-        return go_text(go, report);
-    go->text_close(report, NULL); // a signal came at the same time
+        return report_capsule(go, report);
+    go->report_close(report, NULL); // a signal came at the same time
     return NULL;
 }
 
@@ -355,7 +382,7 @@ static PyObject *connection_receive(PyObject *module, PyObject *args) {
     dlx_device *opened = NULL;
     dlx_tensor *tensor = NULL;
     dlx_tensor_info info;
-    dlx_text *report = NULL;
+    dlx_report *report = NULL;
     dlx_error e;
     dlx_status status;
     if (!PyArg_ParseTuple(args, "OOL:connection_receive", &number, &device, &timeout) ||
@@ -366,24 +393,20 @@ static PyObject *connection_receive(PyObject *module, PyObject *args) {
     WAITING(status, go->connection_receive_described(connection, opened, timeout, &tensor, &info, &report, &e));
     if (status != DLX_OK)
         return connection_exception(go, connection, &e);
-    if (PyErr_Occurred()) { // a signal came at the same time
+    PyObject *how = PyErr_Occurred() ? NULL : report_capsule(go, report);
+    if (how == NULL) { // also if a signal came at the same time
         Py_BEGIN_ALLOW_THREADS
-        go->text_close(report, NULL);
+        go->report_close(report, NULL); // unless it is closed
         go->tensor_close(tensor, NULL);
         Py_END_ALLOW_THREADS
         return NULL;
     }
     PyObject *result = go_described(PyModule_GetState(module), tensor, &info);
     if (result == NULL) {
-        go->text_close(report, NULL);
+        Py_DECREF(how);
         return NULL;
     }
-    PyObject *text = go_text(go, report);
-    if (text == NULL) {
-        Py_DECREF(result);
-        return NULL;
-    }
-    return Py_BuildValue("(NN)", result, text);
+    return Py_BuildValue("(NN)", result, how);
 }
 
 static PyObject *connection_wait_released(PyObject *module, PyObject *args) {
@@ -464,6 +487,7 @@ PyMethodDef share_methods[] = {
     {"share_copy", share_copy, METH_VARARGS, NULL},
     {"connection_send", connection_send, METH_VARARGS, NULL},
     {"connection_receive", connection_receive, METH_VARARGS, NULL},
+    {"report_text", report_text, METH_O, NULL},
     {"connection_wait_released", connection_wait_released, METH_VARARGS, NULL},
     {"connection_check", connection_check, METH_O, NULL},
     {"connection_json", connection_json, METH_O, NULL},
