@@ -93,7 +93,7 @@ def test_reports() -> None:
     assert dlx._live()["go"] == 1  # a report that was read has no handle any more
     assert unread.mechanism == "map"
     assert dlx._live()["go"] == 0
-    with pytest.raises(ValueError, match="capsule"):
+    with pytest.raises(ValueError, match="Capsule"):
         len(share.Report(3))
 
 
