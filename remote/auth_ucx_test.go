@@ -282,7 +282,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(appendMeta(nil, &meta{dtype: core.TypeFloat32, shape: []int64{2, 3}, label: "x"}))
 	f.Add(appendMeta(nil, &meta{dtype: core.TypeInt4, flags: core.FlagSubBytePadded}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, n, err := readMeta(b)
+		m, n, err := readMeta(b, nil)
 		if err != nil {
 			if !errors.Is(err, core.ErrInvalid) {
 				t.Errorf("error %v", err)

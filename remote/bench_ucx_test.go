@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,7 +69,9 @@ func BenchmarkRemote(b *testing.B) {
 	for _, n := range []int{8, 512, 4096} {
 		x := row(b, n, 1)
 		b.Run(fmt.Sprintf("latency/%d", n), func(b *testing.B) {
+			var ways []time.Duration
 			for b.Loop() {
+				start := time.Now()
 				if _, err := c.SendLabeled(ctx, x, "back"); err != nil {
 					b.Fatal(err)
 				}
@@ -77,8 +80,11 @@ func BenchmarkRemote(b *testing.B) {
 					b.Fatal(err)
 				}
 				_ = y.Close()
+				ways = append(ways, time.Since(start)/2)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N)/1000, "us/way")
+			slices.Sort(ways) // on a busy machine, the lower ones say more than the mean
+			b.ReportMetric(float64(ways[len(ways)/10].Nanoseconds())/1000, "us-first-tenth")
+			b.ReportMetric(float64(ways[len(ways)/2].Nanoseconds())/1000, "us-median")
 		})
 	}
 	for _, n := range []int{1 << 20, 4 << 20, 16 << 20, 64 << 20} {

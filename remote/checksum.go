@@ -63,7 +63,7 @@ func Sum(ctx context.Context, t *core.Tensor) (sum [sha256.Size]byte, err error)
 	}
 	h := sha256.New()
 	source, err := elements(ctx, t, new(Report))
-	if err == nil && source != nil {
+	if err == nil {
 		err = hashInto(ctx, h, source)
 	}
 	if err != nil {
@@ -72,31 +72,32 @@ func Sum(ctx context.Context, t *core.Tensor) (sum [sha256.Size]byte, err error)
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// hashInto hashes a tensor of bytes, which it owns.
-func hashInto(ctx context.Context, h hash.Hash, source *core.Tensor) error {
-	defer source.Close()
-	host, size := source, min(source.NumBytes(), pieceBytes)
-	onDevice := !source.DeviceID().Type.HostAccessible()
-	if onDevice {
+// hashInto hashes elements, which it owns.
+func hashInto(ctx context.Context, h hash.Hash, source content) error {
+	defer source.release()
+	if source.bytes == 0 {
+		return nil
+	}
+	var host *core.Tensor // where elements of a device come
+	if source.device != nil {
 		var err error
-		if host, err = hostMemory(ctx, source.Device(), size); err != nil {
+		if host, err = hostMemory(ctx, source.device.Device(), min(source.bytes, pieceBytes)); err != nil {
 			return err
 		}
 		defer host.Close()
+		if source.address, err = host.Address(); err != nil {
+			return err
+		}
 	}
-	address, err := host.Address()
-	if err != nil {
-		return err
-	}
-	for i := range pieces(source.NumBytes()) {
+	for i := range pieces(source.bytes) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		offset, n := pieceAt(source.NumBytes(), i)
-		at := address + uintptr(offset)
-		if onDevice {
-			at = address
-			if err := copyPart(ctx, source, host, part{i, offset, n}, true); err != nil {
+		offset, n := pieceAt(source.bytes, i)
+		at := source.address + uintptr(offset)
+		if host != nil {
+			at = source.address
+			if err := copyPart(ctx, source.device, host, part{i, offset, n}, true); err != nil {
 				return err
 			}
 		}

@@ -51,6 +51,7 @@ type Conn struct {
 	next     uint64              // the tensor that Receive returns next
 	received uint64              // tensors that Receive has taken
 	told     uint64              // how many of them the peer was told of
+	spare    []*inbound          // that are used again
 	asked    uint64              // the number of which the peer wants to be told
 
 	requester
@@ -272,7 +273,7 @@ func (c *Conn) finish() {
 		<-changed
 		c.mu.Lock()
 	}
-	c.inbound, c.fetching, c.putting, c.drained = nil, nil, nil, true
+	c.inbound, c.fetching, c.putting, c.drained, c.spare = nil, nil, nil, true, nil
 	c.mu.Unlock()
 	c.own.close()
 	countEnded(c)
@@ -290,6 +291,7 @@ func (c *Conn) await(ctx context.Context, ready func() bool) error {
 			<-c.polling
 		}
 	}()
+	mayPoll := c.options.Poll > 0
 	for {
 		c.mu.Lock()
 		if c.err != nil {
@@ -308,13 +310,20 @@ func (c *Conn) await(ctx context.Context, ready func() bool) error {
 			c.worker.Poll()
 			continue
 		}
-		turn := c.polling
-		if c.options.Poll == 0 || !start.IsZero() {
-			turn = nil // nobody may poll, or this call has done so for long enough
-		}
-		if polls {
-			polls = false
+		if polls { // for long enough
+			polls, mayPoll = false, false
 			<-c.polling
+		}
+		var turn chan struct{}
+		if mayPoll {
+			select {
+			case c.polling <- struct{}{}:
+				c.mu.Unlock()
+				polls, start = true, time.Now()
+				continue
+			default:
+				turn = c.polling
+			}
 		}
 		changed := c.watch()
 		c.mu.Unlock()

@@ -93,7 +93,7 @@ func readDescription(b []byte) (d description, bytes int64, err error) {
 	if expires != 0 {
 		d.Expires = time.UnixMilli(int64(expires))
 	}
-	m, bytes, err := readMeta(b[descriptorSize+n:])
+	m, bytes, err := readMeta(b[descriptorSize+n:], nil)
 	if err != nil {
 		return description{}, 0, err
 	}

@@ -12,15 +12,20 @@ import (
 type outbound struct {
 	conn     *Conn
 	id       uint64
-	results  chan error // of the pieces that are on their way; it has room for all
+	results  chan error  // of the pieces that are on their way; it has room for all
+	done     func(error) // puts a result there
 	inFlight int
+	header   [dataSize]byte // of the last piece but the first one of a tensor; UCX has copied it
 }
 
-func newOutbound(c *Conn) *outbound { return &outbound{conn: c, results: make(chan error, window)} }
+// newOutbound makes a transfer whose results come to a channel, which has room for all.
+func newOutbound(c *Conn, id uint64, results chan error) *outbound {
+	return &outbound{conn: c, id: id, results: results, done: func(err error) { results <- err }}
+}
 
 // post sends a piece, whose memory stays as it is until its result has come.
 func (o *outbound) post(header []byte, address uintptr, size int64) error {
-	err := o.conn.worker.Send(header, address, size, size > ucx.MaxEager, func(err error) { o.results <- err })
+	err := o.conn.worker.Send(header, address, size, size > ucx.MaxEager, o.done)
 	if err == nil {
 		o.inFlight++
 	}
@@ -34,7 +39,7 @@ func (o *outbound) piece(ctx context.Context, k kind, index int64, address uintp
 			return err
 		}
 	}
-	return o.post(appendData(nil, &o.conn.peer.token, data{kind: k, index: uint32(index), id: o.id}), address, size)
+	return o.post(appendData(o.header[:0], &o.conn.peer.token, data{kind: k, index: uint32(index), id: o.id}), address, size)
 }
 
 // wait waits for the result of one piece. After an error of ctx the piece is still on its way.
@@ -46,18 +51,12 @@ func (o *outbound) wait(ctx context.Context) error {
 	return err
 }
 
-// finish waits for the results of all pieces, and calls release. If ctx ends or the transfer has failed with err, release
-// is called later, when UCX is done with the memory.
-func (o *outbound) finish(ctx context.Context, err error, release func()) error {
-	for err == nil && o.inFlight > 0 {
-		err = o.wait(ctx)
-	}
-	drain(o.conn, o.results, o.inFlight, release)
-	return err
-}
-
 // drain calls release when n results have come: at once if there is none to wait for.
 func drain(c *Conn, results <-chan error, n int, release func()) {
+	if n == 0 {
+		release()
+		return
+	}
 	rest := func() {
 		for range n {
 			<-results
@@ -65,7 +64,7 @@ func drain(c *Conn, results <-chan error, n int, release func()) {
 		release()
 	}
 	c.mu.Lock()
-	now := n == 0 || c.drained // the end of a connection ends all operations
+	now := c.drained // the end of a connection ends all operations
 	if !now {
 		c.draining++
 	}
@@ -91,11 +90,38 @@ type inbound struct {
 	bytes int64
 	// begun is the number of pieces from the first one on that were taken out of arrived.
 	begun   int64
-	arrived map[uint32]*ucx.Message
+	arrived [window]*ucx.Message // piece i is at i modulo window
 	// refused is why the rest does not come; nil if it may.
 	refused error
 	// left is closed when UCX writes memory of the host no longer; nil if nobody waits for that.
 	left chan struct{}
+}
+
+// slot returns where a piece is that has arrived.
+func (in *inbound) slot(index int64) **ucx.Message { return &in.arrived[index%window] }
+
+// spareInbound bounds the objects that a connection keeps for further tensors.
+const spareInbound = 64
+
+// newInbound returns an object for a tensor of the peer. c.mu is held.
+func (c *Conn) newInbound() *inbound {
+	n := len(c.spare)
+	if n == 0 {
+		return &inbound{}
+	}
+	in := c.spare[n-1]
+	c.spare[n-1], c.spare = nil, c.spare[:n-1]
+	return in
+}
+
+// recycle keeps an object, which nobody uses any more and which was left, for another tensor of the peer.
+func (c *Conn) recycle(in *inbound) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spare) < spareInbound {
+		*in = inbound{meta: meta{shape: in.meta.shape[:0]}}
+		c.spare = append(c.spare, in)
+	}
 }
 
 // takeAbandon handles that the peer has given a transfer up. c.mu is held.
@@ -111,7 +137,8 @@ func (c *Conn) takeAbandon(d data) {
 
 // takeTensor handles the beginning of a tensor. It reports whether it keeps the message. c.mu is held.
 func (c *Conn) takeTensor(d data, rest []byte, m *ucx.Message) (bool, error) {
-	x, bytes, err := readMeta(rest)
+	in := c.newInbound()
+	x, bytes, err := readMeta(rest, in.meta.shape)
 	if err != nil {
 		return false, err
 	}
@@ -125,7 +152,9 @@ func (c *Conn) takeTensor(d data, rest []byte, m *ucx.Message) (bool, error) {
 	case d.index != 0 || m.Length != size || m.Fetched() != (size > ucx.MaxEager):
 		return false, violation("the first piece of a tensor of %d bytes is piece %d and has %d bytes", bytes, d.index, m.Length)
 	}
-	c.inbound[d.id] = &inbound{id: d.id, home: c.inbound, meta: x, bytes: bytes, arrived: map[uint32]*ucx.Message{0: m}}
+	*in = inbound{id: d.id, home: c.inbound, meta: x, bytes: bytes}
+	*in.slot(0) = m
+	c.inbound[d.id] = in
 	return true, nil
 }
 
@@ -137,27 +166,27 @@ func (c *Conn) takePiece(transfers map[uint64]*inbound, d data, rest []byte, m *
 		return false, nil
 	}
 	index := int64(d.index)
-	if index < in.begun || index >= in.begun+window || index >= pieces(in.bytes) || in.arrived[d.index] != nil || len(rest) != 0 {
+	if index < in.begun || index >= in.begun+window || index >= pieces(in.bytes) || *in.slot(index) != nil || len(rest) != 0 {
 		return false, violation("piece %d of a transfer came when %d of %d were taken, or came twice", index, in.begun, pieces(in.bytes))
 	}
 	if _, size := pieceAt(in.bytes, index); m.Length != size || m.Fetched() != (size > ucx.MaxEager) {
 		return false, violation("piece %d of a transfer has %d bytes instead of %d", index, m.Length, size)
 	}
-	in.arrived[d.index] = m
+	*in.slot(index) = m
 	return true, nil
 }
 
 // nextPiece waits for the next piece of a transfer. The caller receives or drops it.
 func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error) {
 	var m *ucx.Message
-	if err := c.await(ctx, func() bool { m = in.arrived[uint32(in.begun)]; return m != nil || in.refused != nil }); err != nil {
+	if err := c.await(ctx, func() bool { m = *in.slot(in.begun); return m != nil || in.refused != nil }); err != nil {
 		return nil, err
 	}
 	if m == nil {
 		c.mu.Unlock()
 		return nil, in.refused
 	}
-	delete(in.arrived, uint32(in.begun))
+	*in.slot(in.begun) = nil
 	in.begun++
 	c.mu.Unlock()
 	return m, nil
@@ -168,10 +197,12 @@ func (c *Conn) leave(in *inbound) {
 	c.mu.Lock()
 	delete(in.home, in.id)
 	left := in.arrived
-	in.arrived = nil
+	in.arrived = [window]*ucx.Message{}
 	c.mu.Unlock()
 	for _, m := range left {
-		m.Drop()
+		if m != nil {
+			m.Drop()
+		}
 	}
 }
 

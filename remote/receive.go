@@ -7,6 +7,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/internal/staging"
+	"github.com/dlx-go/dlx/remote/internal/ucx"
 )
 
 // Receive waits for the next tensor of the peer, in the order in which Send was called, and returns it on the device, which is an opened
@@ -32,6 +33,7 @@ func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, R
 	r := Report{Device: device.ID(), Mechanism: exchange.Direct, Bytes: in.bytes, Label: in.meta.label}
 	t, err := c.receive(ctx, in, device, &r)
 	c.leave(in)
+	c.recycle(in)
 	c.mu.Lock()
 	c.received++
 	if err == nil {
@@ -65,6 +67,7 @@ func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 			return in, nil
 		}
 		c.leave(in)
+		c.recycle(in)
 		if err := c.credit(); err != nil {
 			return nil, err
 		}
@@ -95,10 +98,7 @@ func (c *Conn) receive(ctx context.Context, in *inbound, device core.Device, r *
 	if in.bytes == 0 {
 		err = c.nothing(ctx, in)
 	} else {
-		var bytes *core.Tensor
-		if bytes, err = flat(t); err == nil {
-			err = c.fill(ctx, in, bytes, r)
-		}
+		err = c.fill(ctx, in, t, r)
 	}
 	if err != nil {
 		_ = t.Close()
@@ -114,16 +114,11 @@ func (c *Conn) receive(ctx context.Context, in *inbound, device core.Device, r *
 
 // allocate allocates a tensor of the type and shape of m, which has the given number of bytes. The caller closes it.
 func allocate(ctx context.Context, device core.Device, m *meta, bytes int64) (*core.Tensor, error) {
-	t, err := core.Empty(ctx, device, m.dtype, m.shape, core.AllocOptions{})
-	if err != nil || m.flags&core.FlagSubBytePadded == 0 {
-		return t, err
-	}
-	_ = t.Close() // it is packed
 	memory, err := core.Alloc(ctx, device, bytes, core.AllocOptions{})
 	if err != nil {
 		return nil, err
 	}
-	t, err = core.Wrap(memory, core.Spec{DType: m.dtype, Shape: m.shape, Flags: core.FlagSubBytePadded})
+	t, err := core.Wrap(memory, core.Spec{DType: m.dtype, Shape: m.shape, Flags: m.flags & core.FlagSubBytePadded})
 	if err != nil {
 		memory.Free()
 	}
@@ -139,17 +134,21 @@ func (c *Conn) nothing(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// fill brings a transfer into dst, a tensor of bytes. It owns dst. UCX and the device are done with it when fill returns nil;
-// else dst is closed when they are.
+// fill brings a transfer into dst, a contiguous tensor, which the caller owns. UCX and the device are done with its memory
+// when fill returns nil; else the memory is kept until they are.
 func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Report) error {
 	if dst.DeviceID().Type.HostAccessible() {
 		return c.fillHost(ctx, in, dst)
 	}
-	defer dst.Close()
+	bytes, err := flat(dst)
+	if err != nil {
+		return err
+	}
+	defer bytes.Close()
 	m, reason := PathOf(dst.DeviceID())
 	r.Mechanism = m
 	r.because("%s", reason)
-	p := staging.Pipeline[stage, part, none]{Steps: &coming{conn: c, in: in, device: dst, size: min(in.bytes, pieceBytes)}, Late: true}
+	p := staging.Pipeline[stage, part, none]{Steps: &coming{conn: c, in: in, device: bytes, size: min(in.bytes, pieceBytes)}, Late: true}
 	defer p.Close(func(s *stage) { s.release(c) })
 	for i := range pieces(in.bytes) {
 		offset, size := pieceAt(in.bytes, i)
@@ -163,8 +162,34 @@ func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Repor
 
 // fillHost is fill for memory of the host.
 func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) error {
-	results, inFlight := make(chan error, window), 0
+	left := in.left // in may be used again before the memory is free
+	now := true     // UCX does not write the memory after the call
+	defer func() {
+		if now && left != nil {
+			close(left)
+		}
+	}()
 	address, err := dst.Address()
+	if err != nil {
+		return err
+	}
+	if in.bytes <= ucx.MaxEager { // the bytes come with the message
+		m, err := c.nextPiece(ctx, in)
+		if err != nil {
+			return err
+		}
+		return land(m, address, in.bytes, func(error) {})
+	}
+	b, err := dst.Buffer()
+	if err != nil {
+		return err
+	}
+	if err := b.Retain(); err != nil {
+		return err
+	}
+	now = false
+	results, inFlight := make(chan error, window), 0
+	done := func(err error) { results <- err }
 	wait := func() {
 		ended, result := c.result(ctx, results)
 		if ended {
@@ -183,7 +208,7 @@ func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) erro
 			break
 		}
 		offset, size := pieceAt(in.bytes, i)
-		if err = land(m, address+uintptr(offset), size, results); err == nil {
+		if err = land(m, address+uintptr(offset), size, done); err == nil {
 			inFlight++
 		}
 	}
@@ -191,9 +216,9 @@ func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) erro
 		wait()
 	}
 	drain(c, results, inFlight, func() {
-		_ = dst.Close()
-		if in.left != nil {
-			close(in.left)
+		b.Release()
+		if left != nil {
+			close(left)
 		}
 	})
 	return err

@@ -132,7 +132,7 @@ func askRows(descriptor []byte, start, stop int64) (request, meta, error) {
 }
 
 func (c *Conn) fetch(ctx context.Context, q *request, m meta, device core.Device, r *Report) (*core.Tensor, error) {
-	in := &inbound{meta: m, bytes: q.bytes, arrived: newArrived()}
+	in := &inbound{meta: m, bytes: q.bytes}
 	if _, err := c.ask(ctx, q, in); err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (c *Conn) fetch(ctx context.Context, q *request, m meta, device core.Device
 // fetchInto is fetch into dst, a contiguous tensor of the type and shape of m, which the caller owns. When fetchInto returns,
 // nothing writes dst any more, unless ctx has ended.
 func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tensor) error {
-	in := &inbound{meta: m, bytes: q.bytes, arrived: newArrived(), left: make(chan struct{})}
+	in := &inbound{meta: m, bytes: q.bytes, left: make(chan struct{})}
 	if _, err := c.ask(ctx, q, in); err != nil {
 		return err
 	}
@@ -166,12 +166,9 @@ func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tens
 	if q.bytes == 0 {
 		return c.nothing(ctx, in)
 	}
-	bytes, err := flat(dst)
-	if err != nil {
-		return err
-	}
 	var r Report
-	if err = c.fill(ctx, in, bytes, &r); err == nil {
+	err := c.fill(ctx, in, dst, &r)
+	if err == nil {
 		c.mu.Lock()
 		c.stats.BytesReceived += q.bytes
 		c.stats.BytesCopied += r.BytesCopied
@@ -328,7 +325,8 @@ func (c *Conn) putRows(ctx context.Context, q *request, t *core.Tensor, r *Repor
 	if err := c.answered(ctx, a, func() bool { return a.accepted }); err != nil {
 		return err // if the peer accepts it later, answer gives it up
 	}
-	x := &sending{Conn: c, kind: kindPut, out: newOutbound(c), bytes: q.bytes}
+	x := newSending(c, kindPut, q.bytes)
+	defer x.recycle()
 	x.out.id = q.id
 	source, err := elements(ctx, t, r)
 	if err != nil {

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +53,12 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	if _, err := t.Buffer(); err != nil {
 		return err
 	}
-	m := meta{dtype: t.DType(), flags: t.Flags() & keptFlags, shape: t.Shape(), label: r.Label}
-	header := appendMeta(appendData(nil, &c.peer.token, data{kind: kindTensor}), &m)
+	x := newSending(c, kindPiece, t.NumBytes())
+	defer x.recycle()
+	x.shape = t.Layout().AppendShape(x.shape[:0])
+	m := meta{dtype: t.DType(), flags: t.Flags() & keptFlags, shape: x.shape, label: r.Label}
+	x.header = appendMeta(appendData(x.header[:0], &c.peer.token, data{kind: kindTensor}), &m)
+	header := x.header
 	r.Bytes = t.NumBytes()
 	switch room := min(c.peer.header, c.worker.MaxHeader()); {
 	case len(m.label) > maxLabel:
@@ -67,7 +72,7 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	if err != nil {
 		return err
 	}
-	x := &sending{Conn: c, kind: kindPiece, out: newOutbound(c), header: header, bytes: r.Bytes}
+	x.describes = true
 	if err := x.run(ctx, source, r); err != nil {
 		return err
 	}
@@ -79,54 +84,106 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	return nil
 }
 
-// elements returns the bytes of the elements of t in row-major order, or nil if there are none. The caller closes the result.
-func elements(ctx context.Context, t *core.Tensor, r *Report) (*core.Tensor, error) {
+// content is the elements of a tensor in row-major order. Whoever has it releases it.
+type content struct {
+	bytes   int64
+	buffer  *core.Buffer // memory of the host, which is retained; nil for elements of another device, and if there are none
+	address uintptr      // of the first element in it
+	device  *core.Tensor // the bytes as a tensor, for elements of another device; nil for others
+}
+
+// release gives the memory back, once for each call.
+func (s content) release() {
+	s.buffer.Release()
+	if s.device != nil {
+		_ = s.device.Close()
+	}
+}
+
+// elements returns the elements of t. The caller releases the result.
+func elements(ctx context.Context, t *core.Tensor, r *Report) (content, error) {
 	if t.IsEmpty() {
-		return nil, nil
+		return content{}, nil
 	}
 	host := t.DeviceID().Type.HostAccessible()
 	if !host && t.Device() == nil {
-		return nil, core.Errorf(core.ErrDevice, "remote", "Send", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
+		return content{}, core.Errorf(core.ErrDevice, "remote", "Send", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
 	}
 	if !t.Layout().IsContiguous() {
 		x, err := t.Contiguous(ctx)
 		if err != nil {
-			return nil, err
+			return content{}, err
 		}
 		defer x.Close()
 		r.because("its elements are not contiguous: they were gathered")
-		r.BytesCopied += r.Bytes
+		r.BytesCopied += t.NumBytes()
 		t = x
 	}
-	if host {
-		if e := t.Ready(); e != nil {
-			if done, err := e.Done(); !done || err != nil {
-				r.Wait = stream.HostWait
-				if err := t.WaitReady(ctx); err != nil {
-					return nil, err
-				}
+	if !host {
+		x, err := flat(t)
+		return content{bytes: t.NumBytes(), device: x}, err
+	}
+	if e := t.Ready(); e != nil {
+		if done, err := e.Done(); !done || err != nil {
+			r.Wait = stream.HostWait
+			if err := t.WaitReady(ctx); err != nil {
+				return content{}, err
 			}
 		}
 	}
-	return flat(t)
+	b, err := t.Buffer()
+	if err != nil {
+		return content{}, err
+	}
+	address, err := t.Address()
+	if err == nil {
+		err = b.Retain()
+	}
+	if err != nil {
+		return content{}, err
+	}
+	return content{bytes: t.NumBytes(), buffer: b, address: address}, nil
 }
 
 // sending is a tensor on its way to the peer.
 type sending struct {
 	*Conn
-	kind   kind // of the pieces
-	out    *outbound
-	header []byte // of the first piece, in which the number of the tensor is missing; nil if that is like the others
-	bytes  int64
-	read   *atomic.Int64 // counts the bytes that were given to UCX; nil if nobody asks
+	kind      kind // of the pieces
+	out       *outbound
+	describes bool   // the first piece has header
+	header    []byte // in which the number of the tensor is missing
+	shape     []int64
+	bytes     int64
+	read      *atomic.Int64 // counts the bytes that were given to UCX; nil if nobody asks
 }
 
-// run sends the bytes of source, which it owns. Source is nil if there are none.
-func (x *sending) run(ctx context.Context, source *core.Tensor, r *Report) error {
-	if source == nil || source.DeviceID().Type.HostAccessible() {
+// sendings are used again, so that a small tensor allocates nothing on its way.
+var sendings = sync.Pool{New: func() any { return &sending{out: newOutbound(nil, 0, make(chan error, window))} }}
+
+// newSending returns a transfer of so many bytes. The caller recycles it.
+func newSending(c *Conn, k kind, bytes int64) *sending {
+	x := sendings.Get().(*sending)
+	x.Conn, x.out.conn = c, c
+	x.kind, x.bytes = k, bytes
+	return x
+}
+
+// recycle ends the use of x. It is not used again if results may still come.
+func (x *sending) recycle() {
+	if x.out.inFlight > 0 {
+		return
+	}
+	x.Conn, x.out.conn, x.read = nil, nil, nil
+	x.out.id, x.describes = 0, false
+	sendings.Put(x)
+}
+
+// run sends the elements, which it owns.
+func (x *sending) run(ctx context.Context, source content, r *Report) error {
+	if source.device == nil {
 		return x.direct(ctx, source)
 	}
-	return x.staged(ctx, source, r)
+	return x.staged(ctx, source.device, r)
 }
 
 // first sends the first piece, when the peer permits another tensor, and gives the tensor its number.
@@ -151,7 +208,7 @@ func (x *sending) first(ctx context.Context, o *outbound, address uintptr, size 
 
 // piece sends a piece as a part of o.
 func (x *sending) piece(ctx context.Context, o *outbound, i int64, address uintptr, size int64) error {
-	if i == 0 && x.header != nil {
+	if i == 0 && x.describes {
 		return x.first(ctx, o, address, size)
 	}
 	err := o.piece(ctx, x.kind, i, address, size)
@@ -161,32 +218,46 @@ func (x *sending) piece(ctx context.Context, o *outbound, i int64, address uintp
 	return err
 }
 
-// direct sends memory of the host as it is. It owns source, which is nil if there are no elements.
-func (x *sending) direct(ctx context.Context, source *core.Tensor) error {
-	if source == nil {
-		return x.out.finish(ctx, x.piece(ctx, x.out, 0, 0, 0), func() {})
+// direct sends memory of the host as it is. It owns source.
+func (x *sending) direct(ctx context.Context, source content) error {
+	var use *transfer
+	if x.bytes > ucx.MaxEager {
+		use = &transfer{over: make(chan struct{})}
+		source.buffer.Used(use)
 	}
-	release := func() { _ = source.Close() }
-	address, err := source.Address()
-	if err == nil && x.bytes > ucx.MaxEager {
-		use := &transfer{over: make(chan struct{})}
-		var b *core.Buffer
-		if b, err = source.Buffer(); err == nil {
-			b.Used(use)
-			release = func() { close(use.over); _ = source.Close() }
-		}
-	}
+	var err error
 	for i := int64(0); err == nil && i < pieces(x.bytes); i++ {
 		offset, size := pieceAt(x.bytes, i)
-		err = x.piece(ctx, x.out, i, address+uintptr(offset), size)
+		err = x.piece(ctx, x.out, i, source.address+uintptr(offset), size)
 		x.abandon(err, i)
 	}
-	return x.out.finish(ctx, err, release)
+	for err == nil && x.out.inFlight > 0 {
+		err = x.out.wait(ctx)
+	}
+	x.out.end(source, use)
+	return err
+}
+
+// end releases memory when UCX has done with the pieces that are on their way. Use, if not nil, is that use.
+func (o *outbound) end(source content, use *transfer) {
+	if o.inFlight == 0 {
+		source.done(use)
+		return
+	}
+	drain(o.conn, o.results, o.inFlight, func() { source.done(use) })
+}
+
+// done releases memory that UCX does not use any more.
+func (s content) done(use *transfer) {
+	if use != nil {
+		close(use.over)
+	}
+	s.release()
 }
 
 // abandon tells the peer that a tensor will not be complete, if its first piece was sent and another one failed with err.
 func (x *sending) abandon(err error, i int64) {
-	if err == nil || i == 0 && x.header != nil || x.kind == kindFetched { // the peer gets an answer to a Fetch
+	if err == nil || i == 0 && x.describes || x.kind == kindFetched { // the peer gets an answer to a Fetch
 		return
 	}
 	d := data{kind: kindAbandon, id: x.out.id}
@@ -207,8 +278,11 @@ func (x *sending) staged(ctx context.Context, source *core.Tensor, r *Report) er
 	r.because("%s", reason)
 	l := &leaving{conn: x.Conn, device: source, size: min(x.bytes, pieceBytes)}
 	l.send = func(p part, s *stage) error {
-		o := &outbound{conn: x.Conn, id: x.out.id, results: s.results}
-		return x.piece(ctx, o, p.index, s.address, p.size)
+		if s.out == nil {
+			s.out = newOutbound(x.Conn, 0, s.results)
+		}
+		s.out.id, s.out.inFlight = x.out.id, 0
+		return x.piece(ctx, s.out, p.index, s.address, p.size)
 	}
 	p := staging.Pipeline[stage, part, none]{Steps: l}
 	defer p.Close(func(s *stage) { s.release(x.Conn) })

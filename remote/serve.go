@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/remote/internal/ucx"
 )
 
 // server is what a connection keeps of the requests of its peer. The connection's mutex guards putting and serving.
@@ -17,8 +16,6 @@ type server struct {
 }
 
 func newServer() server { return server{putting: make(map[uint64]*inbound)} }
-
-func newArrived() map[uint32]*ucx.Message { return make(map[uint32]*ucx.Message) }
 
 var errGone = core.Errorf(core.ErrClosed, "remote", "request", "the offer has ended, or there was none")
 
@@ -77,7 +74,7 @@ func (c *Conn) serve(k control, payload []byte) error {
 	default:
 		c.serving++
 		if k == controlPut {
-			in = &inbound{id: q.id, home: c.putting, bytes: q.bytes, arrived: newArrived()}
+			in = &inbound{id: q.id, home: c.putting, bytes: q.bytes}
 			if c.putting != nil {
 				c.putting[q.id] = in
 			}
@@ -167,8 +164,9 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 	if err != nil {
 		return err
 	}
-	x := &sending{Conn: c, kind: kindFetched, out: newOutbound(c), bytes: q.bytes, read: &f.read}
-	x.out.id = q.id
+	x := newSending(c, kindFetched, q.bytes)
+	defer x.recycle()
+	x.out.id, x.read = q.id, &f.read
 	if err := x.run(ctx, source, &r); err != nil {
 		return err
 	}
@@ -200,25 +198,20 @@ func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tenso
 		}
 		return answer(controlDone)
 	}
-	dst, err := flat(t)
-	if err != nil {
-		return err
-	}
-	if !dst.DeviceID().Type.HostAccessible() { // copies of the device keep the order
+	if !t.DeviceID().Type.HostAccessible() { // copies of the device keep the order
 		var r Report
-		if err := c.fill(ctx, in, dst, &r); err != nil {
+		if err := c.fill(ctx, in, t, &r); err != nil {
 			return err
 		}
 		return answer(controlDone)
 	}
-	b, err := dst.Buffer()
+	b, err := t.Buffer()
 	if err != nil {
-		_ = dst.Close()
 		return err
 	}
 	write := &transfer{over: make(chan struct{})}
 	b.Wrote(write)
-	write.err = c.fillHost(ctx, in, dst)
+	write.err = c.fillHost(ctx, in, t)
 	close(write.over)
 	if write.err != nil {
 		return write.err

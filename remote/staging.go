@@ -13,7 +13,9 @@ type stage struct {
 	bytes   *core.Tensor // nil before the first piece
 	address uintptr
 	results chan error // of the operation of UCX on it
-	busy    bool       // the operation goes on
+	done    func(error)
+	out     *outbound // of the pieces that leave it; nil before the first one
+	busy    bool      // the operation goes on
 }
 
 // open allocates the memory, unless it has.
@@ -25,6 +27,7 @@ func (s *stage) open(ctx context.Context, d core.Device, size int64) (err error)
 		return err
 	}
 	s.results = make(chan error, 1)
+	s.done = func(err error) { s.results <- err }
 	s.address, err = s.bytes.Address()
 	return err
 }
@@ -138,7 +141,7 @@ func (l *coming) Fill(ctx context.Context, s *stage, p part, _ none) (none, erro
 	if err != nil {
 		return none{}, err
 	}
-	err = land(m, s.address, p.size, s.results)
+	err = land(m, s.address, p.size, s.done)
 	s.busy = err == nil
 	return none{}, err
 }
@@ -151,9 +154,10 @@ func (l *coming) Empty(ctx context.Context, s *stage, p part, _ none) (none, err
 	return none{}, copyPart(ctx, l.device, s.bytes, p, false)
 }
 
-// land brings a piece to an address of the host. Its result comes if land returns nil.
-func land(m *ucx.Message, address uintptr, size int64, results chan<- error) error {
-	err := m.Receive(address, size, func(err error) { results <- err })
+// land brings a piece to an address of the host. Its result comes if land returns nil, at once if the bytes have come with the
+// message.
+func land(m *ucx.Message, address uintptr, size int64, done func(error)) error {
+	err := m.Receive(address, size, done)
 	if err != nil {
 		m.Drop()
 	}

@@ -3,6 +3,7 @@ package remote
 import (
 	"encoding/binary"
 	"io"
+	"math"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -217,8 +218,9 @@ func appendMeta(b []byte, m *meta) []byte {
 	return append(b, m.label...)
 }
 
-// readMeta reads what appendMeta has written, and returns the number of bytes of the elements.
-func readMeta(b []byte) (m meta, bytes int64, err error) {
+// readMeta reads what appendMeta has written, and returns the number of bytes of the elements. The shape is appended to dims,
+// if that has room, and otherwise in new memory.
+func readMeta(b []byte, dims []int64) (m meta, bytes int64, err error) {
 	if len(b) < metaSize {
 		return m, 0, violation("a tensor is described by %d bytes, and %d are needed", len(b), metaSize)
 	}
@@ -231,9 +233,12 @@ func readMeta(b []byte) (m meta, bytes int64, err error) {
 	case m.flags&^keptFlags != 0:
 		return m, 0, violation("a tensor has the unknown flags %#x", uint64(m.flags&^keptFlags))
 	}
-	m.shape = make([]int64, rank)
-	for i := range m.shape {
-		m.shape[i] = int64(le.Uint64(b[metaSize+8*i:]))
+	m.shape = dims
+	if m.shape == nil {
+		m.shape = make([]int64, 0, rank)
+	}
+	for i := range rank {
+		m.shape = append(m.shape, int64(le.Uint64(b[metaSize+8*i:])))
 	}
 	m.label = string(b[metaSize+8*rank:])
 	if bytes, err = m.bytes(); err != nil {
@@ -244,11 +249,18 @@ func readMeta(b []byte) (m meta, bytes int64, err error) {
 
 // bytes returns the number of bytes of the elements.
 func (m *meta) bytes() (int64, error) {
-	l, err := core.NewLayout(m.shape...)
-	if err != nil {
-		return 0, err
+	elements := int64(1)
+	for _, x := range m.shape {
+		if elements *= x; x < 0 || x > math.MaxInt32 || elements > math.MaxInt32 { // rare; the layout has the rules
+			l, err := core.NewLayout(m.shape...)
+			if err != nil {
+				return 0, err
+			}
+			elements = l.NumElements()
+			break
+		}
 	}
-	n, err := m.dtype.Size(l.NumElements(), m.flags&core.FlagSubBytePadded != 0)
+	n, err := m.dtype.Size(elements, m.flags&core.FlagSubBytePadded != 0)
 	if err == nil && n > maxBytes {
 		err = core.Errorf(core.ErrLayout, "remote", "message", "a tensor has %d bytes", n)
 	}

@@ -283,15 +283,16 @@ ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m,
 	return finish(dlx_ucx.ucp_am_recv_data_nbx(w->worker, desc, (void *)data, length, &param), op);
 }
 
-// copy takes the data that came with a message.
-void dlx_ucx_copy(const dlx_ucx_message *m, uintptr_t data) {
-	if (m->length) memcpy((void *)data, m->bytes + m->header_length, m->length);
-}
-
 void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m) {
 	if (m->data && w->worker) dlx_ucx.ucp_am_data_release(w->worker, m->data);
 	w->messages--;
 	free(m);
+}
+
+// take copies the data that came with a message, and frees the message.
+void dlx_ucx_take(dlx_ucx_worker *w, dlx_ucx_message *m, uintptr_t data) {
+	if (m->length) memcpy((void *)data, m->bytes + m->header_length, m->length);
+	dlx_ucx_drop(w, m);
 }
 
 int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max) {

@@ -90,7 +90,7 @@ ucs_status_t dlx_ucx_connect(dlx_ucx_worker *w, const void *address);
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
                           uint64_t length, int fetched);
 ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m, uintptr_t data, uint64_t length);
-void dlx_ucx_copy(const dlx_ucx_message *m, uintptr_t data);
+void dlx_ucx_take(dlx_ucx_worker *w, dlx_ucx_message *m, uintptr_t data);
 void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m);
 int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max);
 int dlx_ucx_disconnect(dlx_ucx_worker *w, int rounds);

@@ -4,6 +4,12 @@ package ucx
 
 /*
 #cgo LDFLAGS: -ldl
+#cgo noescape dlx_ucx_send
+#cgo nocallback dlx_ucx_send
+#cgo nocallback dlx_ucx_receive
+#cgo nocallback dlx_ucx_take
+#cgo nocallback dlx_ucx_drop
+#cgo nocallback dlx_ucx_poll
 #include <stdlib.h>
 #include "shim.h"
 */
@@ -71,7 +77,7 @@ type Worker struct {
 	raw     interface {
 		Read(func(uintptr) bool) error
 	}
-	polled atomic.Int64 // when a caller has polled last, in nanoseconds
+	polled atomic.Int64 // when a caller has polled last, in nanoseconds after loaded
 	ended  chan struct{}
 
 	mu       sync.Mutex
@@ -81,7 +87,11 @@ type Worker struct {
 	lastOp   uint64
 	ops      map[uint64]func(error)
 	messages map[*Message]struct{} // whose data nobody has received or dropped
+	spare    []*Message            // that are used again
 }
+
+// loaded is a moment by which times are told without the clock of the day.
+var loaded = time.Now()
 
 // Handler gets what the peer does.
 type Handler struct {
@@ -246,10 +256,11 @@ func invalid(call, format string, args ...any) error {
 	return core.Errorf(core.ErrInvalid, "ucx", call, format, args...)
 }
 
-// Message is a message of the peer.
+// Message is a message of the peer. A call of Receive that succeeds, or of Drop, is the last use of it: the worker uses the
+// object for another message.
 type Message struct {
-	Header []byte
-	Length int64 // of the data
+	Header []byte // in memory of C, as long as the message is there
+	Length int64  // of the data
 
 	w       *Worker
 	fetched bool
@@ -260,7 +271,7 @@ type Message struct {
 func (m *Message) Fetched() bool { return m.fetched }
 
 // Receive brings the data to the address data, which has room for length bytes, all that the message has. Done is called
-// as for Send. Call it once.
+// as for Send. After an error, the caller drops the message.
 func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
 	if length != m.Length {
 		return invalid("ucp_am_recv_data_nbx", "a message of %d bytes is received into %d bytes", m.Length, length)
@@ -276,12 +287,10 @@ func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
 		return invalid("ucp_am_recv_data_nbx", "the data has come already")
 	}
 	c := m.c
-	m.c = nil
-	delete(w.messages, m)
-	liveMessages.Add(-1)
+	m.forget()
 	if !m.fetched {
-		C.dlx_ucx_copy(c, C.uintptr_t(data))
-		C.dlx_ucx_drop(w.c, c)
+		C.dlx_ucx_take(w.c, c, C.uintptr_t(data))
+		m.recycle()
 		w.mu.Unlock()
 		done(nil)
 		return nil
@@ -289,28 +298,66 @@ func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
 	w.lastOp++
 	status := C.dlx_ucx_receive(w.c, C.uint64_t(w.lastOp), c, C.uintptr_t(data), C.uint64_t(length))
 	C.dlx_ucx_drop(w.c, c)
+	if status == C.UCS_INPROGRESS || status == C.UCS_OK {
+		m.recycle()
+	}
 	return w.posted("ucp_am_recv_data_nbx", status, done)
 }
 
-// Drop gives the message up. It does nothing after Receive or another Drop.
+// Drop gives the message up. It does nothing after a Receive that has failed, or after the worker was closed.
 func (m *Message) Drop() {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	m.drop()
+	if m.drop() {
+		m.recycle()
+	}
 }
 
-func (m *Message) drop() {
-	if m.c != nil {
-		C.dlx_ucx_drop(m.w.c, m.c)
-		m.c = nil
-		delete(m.w.messages, m)
-		liveMessages.Add(-1)
+// drop frees what C keeps of the message, and reports whether it was there. The lock of the worker is held.
+func (m *Message) drop() bool {
+	if m.c == nil {
+		return false
 	}
+	C.dlx_ucx_drop(m.w.c, m.c)
+	m.forget()
+	return true
+}
+
+// forget notes that the message is not there any more. The lock of the worker is held.
+func (m *Message) forget() {
+	m.c, m.Header = nil, nil
+	delete(m.w.messages, m)
+	liveMessages.Add(-1)
+}
+
+// spareMessages bounds the objects that a worker keeps for further messages.
+const spareMessages = 64
+
+// recycle keeps the object, which nobody uses any more, for another message. The lock of the worker is held.
+func (m *Message) recycle() {
+	if w := m.w; len(w.spare) < spareMessages {
+		w.spare = append(w.spare, m)
+	}
+}
+
+// newMessage returns an object for a message that has arrived. w.mu is held.
+func (w *Worker) newMessage(c *C.dlx_ucx_message) *Message {
+	var m *Message
+	if n := len(w.spare); n > 0 {
+		m, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		m = new(Message)
+	}
+	header := unsafe.Add(unsafe.Pointer(c), C.sizeof_dlx_ucx_message)
+	*m = Message{Header: unsafe.Slice((*byte)(header), c.header_length), Length: int64(c.length), w: w, fetched: c.data != nil, c: c}
+	w.messages[m] = struct{}{}
+	liveMessages.Add(1)
+	return m
 }
 
 // Poll makes progress for at most a few microseconds, and reports whether anything happened.
 func (w *Worker) Poll() bool {
-	w.polled.Store(time.Now().UnixNano())
+	w.polled.Store(int64(time.Since(loaded)))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.c != nil && w.poll(-16) > 0
@@ -339,13 +386,10 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 		}
 		done(err)
 	case C.DLX_UCX_ARRIVED:
-		c := (*C.dlx_ucx_message)(e.object)
-		header := C.GoBytes(unsafe.Add(unsafe.Pointer(c), C.sizeof_dlx_ucx_message), C.int(c.header_length))
-		m := &Message{Header: header, Length: int64(c.length), w: w, fetched: c.data != nil, c: c}
-		w.messages[m] = struct{}{}
-		liveMessages.Add(1)
+		m := w.newMessage((*C.dlx_ucx_message)(e.object))
 		if !w.handler.Arrived(m) {
 			m.drop()
+			m.recycle()
 		}
 	case C.DLX_UCX_BROKEN:
 		w.handler.Broken(failed("endpoint", C.ucs_status_t(e.status)))
@@ -372,7 +416,7 @@ func (w *Worker) settle(epoll uintptr) bool {
 	w.asleep = false
 	w.mu.Unlock()
 	for {
-		for time.Now().UnixNano()-w.polled.Load() < int64(pollPause) {
+		for last := w.polled.Load(); last != 0 && time.Since(loaded)-time.Duration(last) < pollPause; last = w.polled.Load() {
 			time.Sleep(pollPause)
 		}
 		w.mu.Lock()
