@@ -348,14 +348,15 @@ test-swiftshader: $(KEEP) ## The tests of Vulkan and WebGPU, and of exchange wit
 # Not in setup: nothing needs them but this suite. Where one cannot be had, the tests that need it are skipped.
 test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
 test-newer-drivers: export DLX_OPENCL_DRIVER := intel
-test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenCL, oneAPI, exchange, random programs and the command on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, where these can be had
-	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6
+test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenCL, oneAPI, exchange, random programs and the command on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, those of ROCm with HIP 5.7 and 6.4, where these can be had
+	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6 $(if $(SIMULATED_HIP),hip57 hip64)
 	@for driver in mesa intel pocl6; do if [ -f $(NEWER)/$$driver/why ]; then \
 		echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
 	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/webgpu ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
 	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run OneAPI ./cmd/dlx
 	if [ -f $(NEWER)/pocl6/ready ]; then DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short \
 		-ldflags "$$(cat $(NEWER)/pocl6/ldflags)" ./backends/opencl ./backends/oneapi ./backends/internal/clcore; fi
+	$(if $(SIMULATED_HIP),scripts/test-hip.sh $(NEWER))
 
 # Not in setup: nothing needs the other versions but this suite. Versions that cannot be had are skipped.
 test-remote: ## All tests of package remote with the system's UCX and with UCX 1.22, quick ones with others, over TCP and shared memory

@@ -5,7 +5,11 @@
 #   mesa    lavapipe of Mesa 25, from Debian's bookworm-backports: Vulkan 1.4
 #   intel   Intel's OpenCL runtime for CPUs, from PyPI (requirements-opencl.txt): OpenCL 3.1 with unified shared memory
 #   pocl6   PoCL 6 of Debian 13, with all libraries that it needs: OpenCL 3.0 with unified shared memory and fine-grained SVM of
-#           all memory. A program that uses it needs that system's loader: "ldflags" in its folder has go's flag for this.
+#           all memory
+#   hip57   HIP 5.7 of Debian 13: its headers and AMD's library, with all libraries that it needs
+#   hip64   HIP 6.4, from Debian's testing release, which keeps a version for some months only
+#
+# A program that uses one of the last three needs that system's loader: "ldflags" in its folder has go's flag for this.
 #
 #   scripts/fetch-newer-drivers.sh FOLDER DRIVER...
 #
@@ -56,28 +60,36 @@ fetch_intel() {
   echo "$1/venv/lib/libintelocl.so" >"$1/vendors/intel.icd"
 }
 
-pocl6=pocl-opencl-icd=6.0-6
-
-# fetch_pocl6 unpacks PoCL and all packages that it needs, the C library among them, into the folder $1.
-fetch_pocl6() {
+# fetch_system unpacks packages of a release of Debian ($2), and all packages that they need, the C library among them, into
+# "root" in the folder $1. A program takes these libraries if it is linked with go's flags in "ldflags". $3 is the
+# version of LLVM; the other arguments are packages.
+fetch_system() {
+  local folder=$1 release=$2 llvm=$3 package apt=$work/apt-${1##*/}
+  shift 3
   [ "$(uname -sm)" = "Linux x86_64" ] || { echo "the loader is that of linux/amd64"; return 1; }
-  debian_archive "$work/apt-pocl6" trixie/main || return 1
+  debian_archive "$apt" "$release/main" || return 1
   # For a system without any package.
   local none=(-o Dir::State::status=/dev/null -o APT::Install-Recommends=false)
-  apt-get -qq "${none[@]}" --download-only -y install "$pocl6" ocl-icd-libopencl1 >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
-  local package root=$1/root
-  for package in "$work"/apt-pocl6/cache/archives/*.deb; do
+  apt-get -qq "${none[@]}" --download-only -y install "$@" >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
+  for package in "$apt"/cache/archives/*.deb; do
     # What compilers of C need is not used.
-    case ${package##*/} in *-dev_* | linux-libc-dev_*) continue ;; esac
-    dpkg-deb -x "$package" "$root" || return 1
+    case ${package##*/} in libamdhip64-dev_*) ;; *-dev_* | linux-libc-dev_*) continue ;; esac
+    dpkg-deb -x "$package" "$folder/root" || return 1
   done
-  rm -rf "$root"/usr/share/{doc,man,locale,lintian,bug} "$work/apt-pocl6/cache"
-  local libraries=$root/usr/lib/x86_64-linux-gnu
+  rm -rf "$folder"/root/usr/share/{doc,man,locale,lintian,bug} "$apt/cache"
   # A search path that holds for libraries of libraries too, which LD_LIBRARY_PATH would be for other programs as well.
-  echo "-I $root/usr/lib64/ld-linux-x86-64.so.2 -extldflags \"-Wl,-rpath,$libraries:$root/usr/lib/llvm-18/lib -Wl,--disable-new-dtags\"" >"$1/ldflags"
-  mkdir "$1/vendors"
-  echo "$libraries/libpocl.so.2" >"$1/vendors/pocl6.icd"
+  local libraries=$folder/root/usr/lib/x86_64-linux-gnu
+  echo "-I $folder/root/usr/lib64/ld-linux-x86-64.so.2 -extldflags \"-Wl,-rpath,$libraries:$folder/root/usr/lib/llvm-$llvm/lib -Wl,--disable-new-dtags\"" >"$folder/ldflags"
 }
+
+fetch_pocl6() {
+  fetch_system "$1" trixie 18 pocl-opencl-icd=6.0-6 ocl-icd-libopencl1 || return 1
+  mkdir "$1/vendors"
+  echo "$1/root/usr/lib/x86_64-linux-gnu/libpocl.so.2" >"$1/vendors/pocl6.icd"
+}
+
+fetch_hip57() { fetch_system "$1" trixie 17 libamdhip64-dev=5.7.1-6+deb13u1; }
+fetch_hip64() { fetch_system "$1" forky 21 libamdhip64-dev=6.4.3-5; }
 
 for driver in "$@"; do
   folder=$drivers/$driver
