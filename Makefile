@@ -92,7 +92,7 @@ MODULE_SUITES := $(patsubst interop/%/go.mod,test-module-%,$(wildcard interop/*/
 # What every change must pass, and what make test adds: one build of everything, short.
 BASIC_SUITES := test-format test-mod test-api test-table test-testdata $(if $(TAGS),test-start)
 QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-modules \
-	$(if $(LINUX),quick-libdlx quick-python)
+	$(if $(LINUX),quick-libdlx quick-python) $(if $(VULKAN),quick-newer-drivers)
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
 DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
 	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-remote test-metal test-race test-asan test-cross test-arm64 \
@@ -106,7 +106,7 @@ export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-share bench-planted docker-real clean $(SUITES)
+.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-share bench-planted docker-real newer-drivers clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -190,7 +190,7 @@ soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for 
 $(SUITES): setup
 
 # In GOFLAGS, so that programs that tests build have the tags too.
-soak quick-go quick-mutants test-go test-soak test-mutants test-card test-race test-asan test-bench test-swiftshader test-newer-drivers: private export GOFLAGS += -tags=$(TAGS)
+soak quick-go quick-mutants quick-newer-drivers test-go test-soak test-mutants test-card test-race test-asan test-bench test-swiftshader test-newer-drivers: private export GOFLAGS += -tags=$(TAGS)
 # Nothing that is fuzzed needs OpenGL, whose bindings would be compiled once more for the fuzzer.
 test-fuzz: private export GOFLAGS += -tags=$(LIBDLX_TAGS)
 # The Khronos validation layer checks every use of Vulkan; see vulkan.New.
@@ -345,17 +345,28 @@ test-swiftshader: $(KEEP) ## The tests of Vulkan and WebGPU, and of exchange wit
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/(vulkan|webgpu)' ./exchange && \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run Binary ./share; fi
 
-# Not in setup: nothing needs them but this suite. Where one cannot be had, the tests that need it are skipped.
-test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
-test-newer-drivers: export DLX_OPENCL_DRIVER := intel
+# What is there is not fetched again. run-suites.sh begins this while other suites run.
+newer-drivers:
+	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6
+
+# Not in setup: nothing needs them but these suites. Where one cannot be had, the tests that need it are skipped.
+quick-newer-drivers test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
+quick-newer-drivers test-newer-drivers: export DLX_OPENCL_DRIVER := intel
+SKIPPED_DRIVERS = @for driver in mesa intel pocl6; do if [ -f $(NEWER)/$$driver/why ]; then \
+	echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
+ON_POCL6 = DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -ldflags "$$(cat $(NEWER)/pocl6/ldflags)"
+FEW_CASES := ^TestConformance$$/^(order|dlpack)$$
+quick-newer-drivers: newer-drivers ## Some cases of the conformance suite on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, where these can be had
+	$(SKIPPED_DRIVERS)
+	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '$(FEW_CASES)' ./backends/vulkan ./backends/opencl ./backends/oneapi
+	if [ -f $(NEWER)/pocl6/ready ]; then $(QUICK) $(ON_POCL6) -run '$(FEW_CASES)' ./backends/oneapi; fi
+
 test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenCL, oneAPI, exchange, random programs and the command on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, those of ROCm with HIP 5.7 and 6.4, where these can be had
 	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6 $(if $(SIMULATED_HIP),hip57 hip64)
-	@for driver in mesa intel pocl6; do if [ -f $(NEWER)/$$driver/why ]; then \
-		echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
+	$(SKIPPED_DRIVERS)
 	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/webgpu ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
 	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run OneAPI ./cmd/dlx
-	if [ -f $(NEWER)/pocl6/ready ]; then DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short \
-		-ldflags "$$(cat $(NEWER)/pocl6/ldflags)" ./backends/opencl ./backends/oneapi ./backends/internal/clcore; fi
+	if [ -f $(NEWER)/pocl6/ready ]; then $(ON_POCL6) ./backends/opencl ./backends/oneapi ./backends/internal/clcore; fi
 	$(if $(SIMULATED_HIP),scripts/test-hip.sh $(NEWER))
 
 # Not in setup: nothing needs the other versions but this suite. Versions that cannot be had are skipped.

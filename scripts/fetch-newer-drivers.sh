@@ -14,13 +14,16 @@
 #   scripts/fetch-newer-drivers.sh FOLDER DRIVER...
 #
 # Each gets a folder of its own. If one cannot be had, its folder has a file "why" with the reason. What is there is not
-# fetched again. Nothing is installed.
+# fetched again. Nothing is installed. A second process waits for the first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/debian.sh
 mkdir -p "$1"
 drivers=$(cd "$1" && pwd)
 shift
+# Another process may be fetching them.
+exec 9>"$drivers/lock"
+flock 9
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$PWD
