@@ -29,6 +29,12 @@ func HandlesOf(d core.Device) (Handles, error) { return handlesOf(d) }
 // handle is detected depends on the driver, so pass valid handles only.
 func Wrap(context, deviceID uintptr) (core.Device, error) { return wrapContext(context, deviceID) }
 
+// Adopt makes every later Open of a device use a cl_context of another library, such as the default context of SYCL, as Wrap
+// does: the devices of all registries of the process and the library can then use each other's allocations. Devices that
+// are open keep their context. Adopt retains the context until another call for the same device; a context of 0 ends the
+// adoption. Errors are those of Wrap, and an error changes nothing.
+func Adopt(context, deviceID uintptr) error { return adopt(context, deviceID) }
+
 // ImportEvent makes an event of a cl_event of another library. Streams of d can wait for it on the device. ImportEvent
 // retains the cl_event until it is complete or the event is garbage-collected. The queue of the command must be flushed
 // by the code that enqueued it; otherwise the event may never complete (OpenCL 3.0 API, Flush and Finish). ImportEvent

@@ -18,6 +18,8 @@ func wrapContext(context, deviceID uintptr) (core.Device, error) {
 	return clcore.OneAPI.Wrap(context, deviceID)
 }
 
+func adopt(context, deviceID uintptr) error { return clcore.OneAPI.Adopt(context, deviceID) }
+
 func importEvent(d core.Device, event uintptr) (core.Event, error) {
 	return clcore.OneAPI.ImportEvent(d, event)
 }

@@ -20,7 +20,7 @@
 // address is refused with core.ErrInvalid if it is in no allocation of the device's cl_context: the driver knows
 // nothing of allocations of other contexts, even of the same platform. Elements outside of the allocation are refused
 // with core.ErrLayout. [Wrap] opens a device over the cl_context of a SYCL program, whose allocations are then taken:
-// sycl::get_native<sycl::backend::opencl>(context) returns it. Memory of SYCL over Level Zero is refused.
+// sycl::get_native<sycl::backend::opencl>(context) returns it. [Adopt] does the same for all registries of the process. Memory of SYCL over Level Zero is refused.
 //
 // DLPack's device_id of kDLOneAPI counts the devices of SYCL; here it is the number N of oneapi:N. They agree where
 // SYCL lists the devices of OpenCL first, as on a machine without Level Zero.

@@ -12,6 +12,6 @@ func TestNilArguments(t *testing.T) {
 	sound := coretest.Keep(t)(core.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
 	other := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	coretest.CheckNils(t, map[string]any{
-		"New": New, "HandlesOf": HandlesOf, "Wrap": Wrap, "ImportEvent": ImportEvent,
+		"New": New, "HandlesOf": HandlesOf, "Wrap": Wrap, "Adopt": Adopt, "ImportEvent": ImportEvent,
 	}, sound, other)
 }

@@ -17,6 +17,8 @@ func handlesOf(core.Device) (Handles, error) { return Handles{}, unbuilt.Error(n
 
 func wrapContext(_, _ uintptr) (core.Device, error) { return nil, unbuilt.Error(name, "Wrap") }
 
+func adopt(_, _ uintptr) error { return unbuilt.Error(name, "Adopt") }
+
 func importEvent(core.Device, uintptr) (core.Event, error) {
 	return nil, unbuilt.Error(name, "ImportEvent")
 }

@@ -250,3 +250,64 @@ func TestWrapTakesTheAllocationsOfItsContext(t *testing.T) {
 		}
 	}
 }
+
+// Devices that are opened later are over the context that the process adopted, and the context stays the library's.
+func TestAdoptedContexts(t *testing.T) {
+	before := device(t)
+	l := libraryOf(t, before).apart(t, before)
+	contextOf := func(d core.Device) driver.Context { return libraryOf(t, d).context }
+	adopt := func(context driver.Context) {
+		t.Helper()
+		if err := oneapi.Adopt(uintptr(context), uintptr(l.device)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer adopt(0)
+	first, s := driver.Number(l.context, driver.ContextReferences)
+	if s != driver.Success {
+		t.Fatal(s)
+	}
+	for i, context := range []driver.Context{l.context, l.context, 0, 0, l.context} {
+		adopt(context)
+		want := first
+		if context != 0 {
+			want++
+		}
+		if now, _ := driver.Number(l.context, driver.ContextReferences); now != want {
+			t.Errorf("call %d: the context has %d references, want %d", i, now, want)
+		}
+	}
+	p := l.alloc(t, driver.USMDevice, 60)
+	for range 2 {
+		d := open(t)
+		if contextOf(d) != l.context {
+			t.Fatal("the device has a context of its own")
+		}
+		x := coretest.Keep(t)(core.Wrap(core.Memory{ID: d.ID(), Handle: p, Size: core.UnknownSize}, core.Spec{DType: core.TypeFloat32, Shape: []int64{3, 5}}))
+		roundTrip(t, d, x)
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if contextOf(before) == l.context {
+		t.Error("a device that was open got the context")
+	}
+	for what, bad := range map[string][2]uintptr{
+		"no device": {uintptr(l.context), 0}, "another object": {uintptr(l.device), uintptr(l.device)}, "neither": {0, 0},
+	} {
+		if oneapi.Adopt(bad[0], bad[1]) == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	d := open(t)
+	if contextOf(d) != l.context {
+		t.Error("a failed call ended the adoption")
+	}
+	adopt(0)
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if d := device(t); contextOf(d) == l.context {
+		t.Error("the adoption did not end")
+	}
+}

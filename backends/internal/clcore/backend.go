@@ -55,8 +55,8 @@ func (b backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error
 		return nil, b.errorf(core.ErrDevice, "Open", "there is no device %v: this machine has %[2]s:0 to %[2]s:%[3]d", id, b.API, len(all)-1)
 	}
 	l := all[id.Index]
-	c, s := driver.CreateContext(l.platform, l.handle)
-	if err := l.check(s, "clCreateContext", "for %s", l.properties.Name); err != nil {
+	c, err := l.newContext()
+	if err != nil {
 		return nil, err
 	}
 	return openDevice(l, c)

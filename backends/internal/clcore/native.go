@@ -35,35 +35,47 @@ func (a API) HandlesOf(d core.Device) (Handles, error) {
 // Wrap opens a device over a cl_context of another library, which it retains until the device is closed: see
 // the functions of this name in the packages of the backends.
 func (a API) Wrap(context, deviceID uintptr) (core.Device, error) {
-	const call = "Wrap"
-	all, err := list(a)
+	l, c, err := a.foreignContext("Wrap", context, deviceID)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(l location) bool { return uintptr(l.handle) == deviceID })
-	if i < 0 {
-		return nil, a.errorf(core.ErrDevice, call, "%#x is not a cl_device_id that a platform lists; sub-devices are not supported", deviceID)
+	return openDevice(l, c)
+}
+
+// foreignContext returns the place of a cl_device_id and a new reference to a cl_context that has it.
+func (a API) foreignContext(call string, context, deviceID uintptr) (location, driver.Context, error) {
+	l, err := a.find(call, deviceID)
+	if err != nil {
+		return l, 0, err
 	}
-	l := all[i]
 	if err := l.checkObject(call, context); err != nil {
-		return nil, err
+		return l, 0, err
 	}
 	c := driver.Context(context)
 	devices, s := driver.Bytes(c, driver.ContextDevices)
 	if err := a.check(s, "clGetContextInfo", "the devices of %#x", context); err != nil {
-		return nil, err
+		return l, 0, err
 	}
 	const word = int(unsafe.Sizeof(deviceID))
 	for ; len(devices) >= word; devices = devices[word:] {
-		if binary.NativeEndian.Uint64(devices) != uint64(deviceID) {
-			continue
+		if binary.NativeEndian.Uint64(devices) == uint64(deviceID) {
+			return l, c, a.check(driver.RetainContext(c), "clRetainContext", "%#x", context)
 		}
-		if err := a.check(driver.RetainContext(c), "clRetainContext", "%#x", context); err != nil {
-			return nil, err
-		}
-		return openDevice(l, c)
 	}
-	return nil, a.errorf(core.ErrDevice, call, "the context %#x does not have the device %#x", context, deviceID)
+	return l, 0, a.errorf(core.ErrDevice, call, "the context %#x does not have the device %#x", context, deviceID)
+}
+
+// find returns the place of a cl_device_id.
+func (a API) find(call string, deviceID uintptr) (location, error) {
+	all, err := list(a)
+	if err != nil {
+		return location{}, err
+	}
+	i := slices.IndexFunc(all, func(l location) bool { return uintptr(l.handle) == deviceID })
+	if i < 0 {
+		return location{}, a.errorf(core.ErrDevice, call, "%#x is not a cl_device_id that a platform lists; sub-devices are not supported", deviceID)
+	}
+	return all[i], nil
 }
 
 // MemOf returns the cl_mem of t, and the offset of the first element in it, in bytes: see opencl.MemOf.

@@ -76,7 +76,8 @@ const (
 	DeviceUSMDevice Param = C.CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL
 	DeviceUSMShared Param = C.CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
 
-	ContextDevices Param = C.CL_CONTEXT_DEVICES
+	ContextDevices    Param = C.CL_CONTEXT_DEVICES
+	ContextReferences Param = C.CL_CONTEXT_REFERENCE_COUNT // for tests
 
 	QueueContext    Param = C.CL_QUEUE_CONTEXT
 	QueueDevice     Param = C.CL_QUEUE_DEVICE
