@@ -3,6 +3,8 @@
 package dlpack
 
 import (
+	"cmp"
+
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -42,14 +44,14 @@ func (d *Description) Read(m *ManagedTensorVersioned, options ImportOptions) err
 	if d == nil {
 		return fail(core.ErrInvalid, "Read", "the Description is nil")
 	}
-	err := d.read(m, options)
+	err := d.read(m, &options)
 	if err != nil {
 		*d = Description{}
 	}
 	return err
 }
 
-func (d *Description) read(m *ManagedTensorVersioned, o ImportOptions) (err error) {
+func (d *Description) read(m *ManagedTensorVersioned, o *ImportOptions) error {
 	if m == nil {
 		return fail(core.ErrInvalid, "Read", "the managed tensor is nil")
 	}
@@ -58,9 +60,12 @@ func (d *Description) read(m *ManagedTensorVersioned, o ImportOptions) (err erro
 		return err
 	}
 	tensor := m.Tensor
-	if d.memory, d.spec, err = check(&tensor, core.Flags(flags), "Read", o); err != nil {
+	if err := check(&tensor, "Read", o); err != nil {
 		return err
 	}
+	d.memory.ID, d.memory.Handle, d.memory.Size = place(&tensor, o), tensor.Data, cmp.Or(o.Size, core.UnknownSize)
+	d.spec.DType, d.spec.Offset, d.spec.Flags = dtype(&tensor), int64(tensor.ByteOffset), core.Flags(flags)
+	d.spec.Shape, d.spec.Strides = arrays(&tensor)
 	if err := privateCore.Describe("Read", &d.tensor, &d.memory, &d.spec); err != nil {
 		return &core.Error{Backend: "dlpack", Call: "Read", Err: err}
 	}

@@ -43,7 +43,7 @@ func Import(m *ManagedTensorVersioned, options ImportOptions) (*core.Tensor, err
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "Import", "the managed tensor is nil")
 	}
-	t, err := wrapVersioned(m, options)
+	t, err := wrapVersioned(m, &options)
 	if err != nil {
 		(*foreign)(m).Free() // err does not refer to m
 	}
@@ -52,12 +52,13 @@ func Import(m *ManagedTensorVersioned, options ImportOptions) (*core.Tensor, err
 
 // wrapVersioned checks version and flags, and reads the other fields of m only if the version
 // says that they exist.
-func wrapVersioned(m *ManagedTensorVersioned, o ImportOptions) (*core.Tensor, error) {
+func wrapVersioned(m *ManagedTensorVersioned, o *ImportOptions) (*core.Tensor, error) {
 	flags := m.Flags
 	if err := checkVersion(m.Version, flags, "Import"); err != nil {
 		return nil, err
 	}
-	return wrap(m.Tensor, core.Flags(flags), (*foreign)(m), "Import", o)
+	tensor := m.Tensor
+	return wrap(&tensor, core.Flags(flags), (*foreign)(m), "Import", o)
 }
 
 func checkVersion(version abi.Version, flags uint64, call string) error {
@@ -76,7 +77,8 @@ func ImportLegacy(m *ManagedTensor, options ImportOptions) (*core.Tensor, error)
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "ImportLegacy", "the managed tensor is nil")
 	}
-	t, err := wrap(m.Tensor, 0, (*foreignLegacy)(m), "ImportLegacy", options)
+	tensor := m.Tensor
+	t, err := wrap(&tensor, 0, (*foreignLegacy)(m), "ImportLegacy", &options)
 	if err != nil {
 		(*foreignLegacy)(m).Free()
 	}
@@ -109,64 +111,69 @@ func (m *foreignLegacy) Free() {
 
 // wrap makes a tensor from d, which is a copy of the struct. The tensor takes ownership of
 // owner, unless wrap fails.
-func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, o ImportOptions) (*core.Tensor, error) {
-	memory, spec, err := check(&d, flags, call, o)
-	if err != nil {
+func wrap(d *abi.Tensor, flags core.Flags, owner core.Owner, call string, o *ImportOptions) (*core.Tensor, error) {
+	if err := check(d, call, o); err != nil {
 		return nil, err
 	}
-	memory.Owner = owner
-	t, err := core.Wrap(memory, spec)
+	shape, strides := arrays(d)
+	// Written in place: a function that returned both structs would cost as much as the checks.
+	t, err := core.Wrap(
+		core.Memory{ID: place(d, o), Handle: d.Data, Size: cmp.Or(o.Size, core.UnknownSize), Owner: owner},
+		core.Spec{DType: dtype(d), Shape: shape, Strides: strides, Offset: int64(d.ByteOffset), Flags: flags},
+	)
 	if err != nil {
 		return nil, &core.Error{Backend: "dlpack", Call: call, Err: err}
 	}
 	return t, nil
 }
 
-// check checks the fields of d, which is a copy of the struct, that core cannot check. The
-// arrays that shape and strides point to belong to the producer, who may change them; core
-// reads each value once.
-func check(d *abi.Tensor, flags core.Flags, call string, o ImportOptions) (m core.Memory, s core.Spec, err error) {
-	elsewhere := o.OnDevice != core.DeviceID{}
-	rank := d.NDim
-	s = core.Spec{
-		DType:  core.DType{Code: typecode.Code(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes},
-		Offset: int64(d.ByteOffset),
-		Flags:  flags,
+func dtype(d *abi.Tensor) core.DType {
+	return core.DType{Code: typecode.Code(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes}
+}
+
+// arrays returns the shape and the strides of d, which has been checked. They belong to the producer, who may change
+// them; core reads each value once.
+func arrays(d *abi.Tensor) (shape, strides []int64) {
+	if d.NDim == 0 {
+		return nil, nil
 	}
-	switch {
-	case rank < 0 || rank > core.MaxRank:
-		err = fail(core.ErrLayout, call, "ndim is %d; 0 to %d axes are supported", rank, core.MaxRank)
-	case rank > 0 && d.Shape == 0:
-		err = fail(core.ErrLayout, call, "shape is NULL, but ndim is %d", rank)
+	if d.Strides != 0 {
+		strides = unsafe.Slice((*int64)(abi.Pointer(d.Strides)), d.NDim)
+	}
+	return unsafe.Slice((*int64)(abi.Pointer(d.Shape)), d.NDim), strides
+}
+
+// place returns the place of d's memory.
+func place(d *abi.Tensor, o *ImportOptions) core.DeviceID {
+	if o.OnDevice != (core.DeviceID{}) {
+		return o.OnDevice
+	}
+	return core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID}
+}
+
+// check checks the fields of d, which is a copy of the struct, that core cannot check.
+func check(d *abi.Tensor, call string, o *ImportOptions) error {
+	kind, elsewhere := core.DeviceType(d.Device.Type), o.OnDevice != core.DeviceID{}
+	code := typecode.Code(d.DType.Code)
+	switch bits := definedBits(code); {
+	case d.NDim < 0 || d.NDim > core.MaxRank:
+		return fail(core.ErrLayout, call, "ndim is %d; 0 to %d axes are supported", d.NDim, core.MaxRank)
+	case d.NDim > 0 && d.Shape == 0:
+		return fail(core.ErrLayout, call, "shape is NULL, but ndim is %d", d.NDim)
 	case d.ByteOffset > math.MaxInt64:
-		err = fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
-	case core.DeviceType(d.Device.Type) == core.DeviceGL:
-		err = fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
-	case elsewhere && (privateCore.Addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
-		err = fail(core.ErrDevice, call, "OnDevice is %v: the memory is on %v, which says how it is reached", o.OnDevice, core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID})
+		return fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
+	case kind == core.DeviceGL:
+		return fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
+	case elsewhere && (privateCore.Addressed(kind) || kind.OpaqueHandle()):
+		return fail(core.ErrDevice, call, "OnDevice is %v: the memory is on %v, which says how it is reached", o.OnDevice, core.DeviceID{Type: kind, Index: d.Device.ID})
 	case elsewhere && !privateCore.Addressed(o.OnDevice.Type):
-		err = fail(core.ErrDevice, call, "OnDevice is %v: memory there is not reached by an address", o.OnDevice)
+		return fail(core.ErrDevice, call, "OnDevice is %v: memory there is not reached by an address", o.OnDevice)
 	case o.Size < core.UnknownSize:
-		err = fail(core.ErrInvalid, call, "Size is %d: the number of bytes must not be negative", o.Size)
-	default:
-		if bits := definedBits(s.DType.Code); bits != 0 && bits != s.DType.Bits {
-			err = fail(core.ErrDType, call, "dtype.bits is %d, but type code %d has %d", s.DType.Bits, s.DType.Code, bits)
-		}
+		return fail(core.ErrInvalid, call, "Size is %d: the number of bytes must not be negative", o.Size)
+	case bits != 0 && bits != d.DType.Bits:
+		return fail(core.ErrDType, call, "dtype.bits is %d, but type code %d has %d", d.DType.Bits, code, bits)
 	}
-	if err != nil {
-		return core.Memory{}, core.Spec{}, err
-	}
-	if rank > 0 {
-		s.Shape = unsafe.Slice((*int64)(abi.Pointer(d.Shape)), rank)
-		if d.Strides != 0 {
-			s.Strides = unsafe.Slice((*int64)(abi.Pointer(d.Strides)), rank)
-		}
-	}
-	if m.ID = o.OnDevice; !elsewhere {
-		m.ID = core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID}
-	}
-	m.Handle, m.Size = d.Data, cmp.Or(o.Size, core.UnknownSize)
-	return m, s, nil
+	return nil
 }
 
 // definedBits returns the width that dlpack.h requires for a type code, 0 if it allows any. A
