@@ -1,8 +1,8 @@
 // Command classify asks Triton's server which digits images show. The images travel through shared memory.
 //
-//	go run ./examples/classify -server localhost:8001 digit.png...
+//	go run ./examples/classify -server localhost:8001 examples/classify/images/*.png
 //
-// The images are gray and have 8 by 8 pixels. The model digits of internal/realserver takes batches of them, with values from
+// The images are gray and have 8 by 8 pixels. The model digits, which examples/server runs, takes batches of them, with values from
 // 0 to 16, and returns a score for each digit.
 package main
 

@@ -113,6 +113,14 @@ func TestClassify(t *testing.T) {
 		t.Errorf("only %d of %d images are classified as what they show", right, count)
 	}
 
+	var out strings.Builder
+	if err := classify(ctx, &out, server.GRPC, "digits", []string{"images/three.png", "images/seven.png", "images/eight.png"}); err != nil {
+		t.Error(err)
+	}
+	if want := "images/three.png: 3\nimages/seven.png: 7\nimages/eight.png: 8\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("the images of the example: %q", out.String())
+	}
+
 	other := filepath.Join(folder, "other.png")
 	if err := os.WriteFile(other, []byte("no image"), 0o600); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,9 @@
 //	go run ./internal/bench -out ../../benchmarks/results/triton-linux-x86_64-2cpu.json
 //
 // "From the program" means that the elements lie in memory of the program, and are copied to shared memory; "in place" that
-// they lie there already: where Client.Empty made the tensor, or where a program in Python has written them before.
+// they lie there already: where Client.Empty made the tensor, or where a program in Python has written them before. The
+// client "bare" is no client: it sends bytes that were written before. What it takes is the part that no client can change. Requests with
+// one element, "4 bytes", show what a client takes for itself.
 package main
 
 import (
@@ -15,6 +17,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -53,7 +56,7 @@ type result struct {
 
 // way is one way to send a request.
 type way struct {
-	Client  string    `json:"client"` // "dlx" or "tritonclient"
+	Client  string    `json:"client"` // "dlx", "tritonclient" or "bare"
 	Way     string    `json:"way"`
 	Seconds []float64 `json:"seconds"`
 	Median  float64   `json:"median_seconds"`
@@ -118,23 +121,36 @@ func measure(root string, rounds int, count int64) (_ *result, err error) {
 	if r.Versions, err = versions(ctx, python); err != nil {
 		return nil, err
 	}
-	o, err := newOurs(ctx, server, count)
-	if err != nil {
-		return nil, err
-	}
-	defer o.close()
-	p, err := newPeer(python, server, count)
-	if err != nil {
-		return nil, err
-	}
-	defer p.close()
-	for _, protocol := range []string{"grpc", "http"} {
-		for _, name := range []string{"shared memory, from the program", "shared memory, in place", "message"} {
-			full := name + ", " + protocol
-			r.Cases = append(r.Cases,
-				&way{Client: "dlx", Way: full, send: func() (time.Duration, error) { return o.send(ctx, protocol, name) }},
-				&way{Client: "tritonclient", Way: full, send: func() (time.Duration, error) { return p.send(full) }})
+	const inPlace = "shared memory, in place"
+	for _, of := range []struct {
+		count  int64
+		suffix string
+		names  []string
+	}{{count, "", []string{"shared memory, from the program", inPlace, "message"}}, {1, ", 4 bytes", []string{inPlace}}} {
+		o, err := newOurs(ctx, server, of.count)
+		if err != nil {
+			return nil, err
 		}
+		defer o.close()
+		p, err := newPeer(python, server, of.count)
+		if err != nil {
+			return nil, err
+		}
+		defer p.close()
+		b, err := newBare(ctx, server, of.count)
+		if err != nil {
+			return nil, err
+		}
+		defer b.close()
+		for _, protocol := range []string{"grpc", "http"} {
+			for _, name := range of.names {
+				full := name + ", " + protocol
+				r.Cases = append(r.Cases,
+					&way{Client: "dlx", Way: full + of.suffix, send: func() (time.Duration, error) { return o.send(ctx, protocol, name) }},
+					&way{Client: "tritonclient", Way: full + of.suffix, send: func() (time.Duration, error) { return p.send(full) }})
+			}
+		}
+		r.Cases = append(r.Cases, &way{Client: "bare", Way: inPlace + ", http" + of.suffix, send: func() (time.Duration, error) { return o.sendBare(b) }})
 	}
 	order := rand.New(rand.NewPCG(1, 2))
 	for round := range rounds + 2 {
@@ -156,8 +172,11 @@ func measure(root string, rounds int, count int64) (_ *result, err error) {
 		medians[w.Client+w.Way] = w.Median
 	}
 	for _, w := range r.Cases {
-		if w.Client == "dlx" {
+		switch w.Client {
+		case "dlx":
 			r.Ratios[w.Way] = w.Median / medians["tritonclient"+w.Way]
+		case "bare":
+			r.Ratios[w.Way+", bare"] = w.Median / medians["tritonclient"+w.Way]
 		}
 	}
 	for _, protocol := range []string{"grpc", "http"} {
@@ -240,6 +259,17 @@ func (o *ours) send(ctx context.Context, protocol, name string) (time.Duration, 
 	got, err := core.Values[float32](result.Outputs["OUT"])
 	if err == nil && !slices.Equal(got, o.data) {
 		err = fmt.Errorf("other elements arrived: %v", result.Reports)
+	}
+	return took, err
+}
+
+// sendBare is send, without a client.
+func (o *ours) sendBare(b *bare) (time.Duration, error) {
+	o.data[0]++
+	copy(b.elements(0), o.data)
+	took, err := b.send()
+	if err == nil && !slices.Equal(b.elements(1), o.data) {
+		err = errors.New("other elements arrived")
 	}
 	return took, err
 }

@@ -21,9 +21,9 @@ clients = {
 }
 regions = {}
 for name in ("in", "out"):
-    key = f"/dlx-bench-{name}"
-    regions[name] = shared.create_shared_memory_region("bench-" + name, key, size)
-    clients["grpc"][1].register_system_shared_memory("bench-" + name, key, size)
+    key = f"/dlx-bench-{count}-{name}"
+    regions[name] = shared.create_shared_memory_region(key[1:], key, size)
+    clients["grpc"][1].register_system_shared_memory(key[1:], key, size)
 shared.set_shared_memory_region(regions["in"], [data])
 
 
@@ -32,9 +32,9 @@ def in_shared_memory(protocol, fill):
     if fill:
         shared.set_shared_memory_region(regions["in"], [data])
     tensor = module.InferInput("IN", [count], "FP32")
-    tensor.set_shared_memory("bench-in", size)
+    tensor.set_shared_memory(f"dlx-bench-{count}-in", size)
     output = module.InferRequestedOutput("OUT")
-    output.set_shared_memory("bench-out", size)
+    output.set_shared_memory(f"dlx-bench-{count}-out", size)
     client.infer(model, [tensor], outputs=[output])
     return shared.get_contents_as_numpy(regions["out"], numpy.float32, [count])
 
@@ -64,7 +64,7 @@ for line in sys.stdin:
     print(repr(took) if numpy.array_equal(result, data) else "other elements arrived", flush=True)
     del result
 
-clients["grpc"][1].unregister_system_shared_memory("bench-in")
-clients["grpc"][1].unregister_system_shared_memory("bench-out")
+for name in regions:
+    clients["grpc"][1].unregister_system_shared_memory(f"dlx-bench-{count}-{name}")
 for region in regions.values():
     shared.destroy_shared_memory_region(region)

@@ -197,6 +197,9 @@ func (s *Server) Alive() bool {
 	}
 }
 
+// Ended returns a channel that is closed when the server has ended, after Run.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
 // Stop asks the server to end, and waits for that.
 func (s *Server) Stop() {
 	if s.command == nil {
