@@ -106,7 +106,7 @@ export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-share bench-planted docker-real newer-drivers clean $(SUITES)
+.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-share bench-planted docker-real newer-drivers bench-scale clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,6 +160,10 @@ bench-peers: setup ## Measure dlx beside other programs and libraries, and write
 bench-share: export PYTHON := $(PYTHON)
 bench-share: setup ## Measure dlx.share beside what else passes memory to another process, and write benchmarks/lab/share.md
 	scripts/peers.sh share
+
+# Between machines there is no shared memory.
+bench-scale: setup ## Measure what connections and offers of package remote cost, and write docs/scale.md
+	UCX_TLS=tcp,self DLX_REMOTE_MODEL=measure go test -count=1 -tags "$(TAGS)" -run '^TestMeasureModel$$' ./remote
 
 # Not one of the suites: OpenCV's packages are 150 MB, and gocv takes a minute of processor time to compile.
 interop-opencv: export DLX_OPENCV := 1
