@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -47,9 +48,20 @@ if rank == 0:
 """
 
 
-def test_two_ranks():
+def run(program, ranks):
+    """Runs a program in several ranks, and returns what they print."""
     mpiexec = pathlib.Path(sys.executable).with_name("mpiexec")
-    ended = subprocess.run([mpiexec, "-n", "2", sys.executable, "-c", RANKS], capture_output=True, text=True,
+    ended = subprocess.run([mpiexec, "-n", str(ranks), sys.executable, "-c", program], capture_output=True, text=True,
                            env=os.environ | {"MPIR_CVAR_ENABLE_GPU": "0"}, timeout=300)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout == "done: [0, 1]\n"
+    return ended.stdout
+
+
+def test_two_ranks():
+    assert run(RANKS, 2) == "done: [0, 1]\n"
+
+
+def test_the_program_of_the_documentation():
+    page = (pathlib.Path(__file__).resolve().parents[4] / "docs/remote.md").read_text()
+    program, said = re.search(r"\n## Sums over many processes\n.*?```python\n(.*?)```\n.*?`(\[.*?)`", page, re.DOTALL).groups()
+    assert run(program, 4).strip() == said
