@@ -44,7 +44,7 @@ type SourceReport struct {
 // come from the others that have them. The caller closes the result, and still owns the connections in sources.
 //
 // A tensor that cannot be divided into rows, because it has no axes or its rows share bytes, comes from one source at a time.
-// Options are for the connections that Gather makes, and closes; they are not used if each source has a Conn. Gather returns
+// Options are for the connections that Gather makes, and closes; if each source has a Conn, only the Tracer is used. Gather returns
 //
 //   - core.ErrInvalid if there is no source, the device is nil, or an option or descriptor is wrong;
 //   - core.ErrDType or core.ErrLayout if the sources do not fit together, rows do not exist, or a row of the result is in none;
@@ -54,6 +54,13 @@ type SourceReport struct {
 //
 // A source that does not answer counts as failed after Options.KeepAlive.
 func Gather(ctx context.Context, sources []Part, device core.Device, o Options) (*core.Tensor, GatherReport, error) {
+	if o.Tracer != nil {
+		return traceGather(ctx, o.Tracer, sources, device, o)
+	}
+	return gather(ctx, sources, device, o)
+}
+
+func gather(ctx context.Context, sources []Part, device core.Device, o Options) (*core.Tensor, GatherReport, error) {
 	began := time.Now()
 	g, err := newGathering(ctx, sources, device, o)
 	if err != nil {

@@ -27,6 +27,9 @@ type Options struct {
 	Poll time.Duration
 	// Limits bound what the peer may do. 0 in a field selects its default.
 	Limits Limits
+	// Tracer, if not nil, is told when a transfer that this process asks for begins and ends. For Gather, it is that of its
+	// own options, also if each source has a connection.
+	Tracer Tracer
 }
 
 // Limits bound what a peer may ask of a process. Each side tells its limits to the other one.

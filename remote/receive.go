@@ -19,6 +19,13 @@ import (
 // tensor up when a part of it was there; and the [*ConnError] of a connection that has ended. If ctx ends before the tensor
 // has begun to arrive, the tensor stays the next one. After other errors, it is lost.
 func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, Report, error) {
+	if x := c.tracer(); x != nil {
+		return c.traceReceive(ctx, x, device)
+	}
+	return c.receiveNext(ctx, device)
+}
+
+func (c *Conn) receiveNext(ctx context.Context, device core.Device) (*core.Tensor, Report, error) {
 	start := time.Now()
 	if c == nil || c.raw == nil {
 		return nil, Report{}, noConn("Receive")

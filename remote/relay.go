@@ -101,10 +101,17 @@ func (f *Fanout) sources(d *description, self int) []Part {
 // and at last the source. Relay returns the errors of [Gather], and core.ErrInvalid if f or self is wrong, or the listener
 // offers the tensor already.
 func (l *Listener) Relay(ctx context.Context, f Fanout, self int, device core.Device) (*core.Tensor, *Offer, GatherReport, error) {
-	began := time.Now()
 	if l == nil || l.socket == nil {
 		return nil, nil, GatherReport{}, invalid("Relay", "the listener is nil or was not made by Listen")
 	}
+	if x := l.options.Tracer; x != nil {
+		return l.traceRelay(ctx, x, f, self, device)
+	}
+	return l.relay(ctx, f, self, device)
+}
+
+func (l *Listener) relay(ctx context.Context, f Fanout, self int, device core.Device) (*core.Tensor, *Offer, GatherReport, error) {
+	began := time.Now()
 	d, _, err := f.check(self)
 	if err != nil {
 		return nil, nil, GatherReport{}, err

@@ -90,6 +90,13 @@ func (c *Conn) Fetch(ctx context.Context, descriptor []byte, device core.Device)
 // FetchRows is like [Conn.Fetch] for rows start to stop of the first axis, without stop. Only these are read and sent. A
 // start of 0 and a stop of -1 are all rows.
 func (c *Conn) FetchRows(ctx context.Context, descriptor []byte, start, stop int64, device core.Device) (*core.Tensor, Report, error) {
+	if x := c.tracer(); x != nil {
+		return c.traceFetch(ctx, x, descriptor, start, stop, device)
+	}
+	return c.fetchRows(ctx, descriptor, start, stop, device)
+}
+
+func (c *Conn) fetchRows(ctx context.Context, descriptor []byte, start, stop int64, device core.Device) (*core.Tensor, Report, error) {
 	began := time.Now()
 	if c == nil || c.raw == nil {
 		return nil, Report{}, noConn("Fetch")
@@ -260,6 +267,9 @@ func (c *Conn) answer(k control, payload []byte) error {
 // Put returns the errors of [Conn.Send] for t, those of [Conn.Fetch] for the descriptor, core.ErrDType or core.ErrLayout if
 // t has another type or shape, and core.ErrReadOnly if the offer is not writable.
 func (c *Conn) Put(ctx context.Context, descriptor []byte, t *core.Tensor) (Report, error) {
+	if x := c.tracer(); x != nil {
+		return c.tracePut(ctx, x, descriptor, -1, t)
+	}
 	return c.put(ctx, descriptor, -1, t)
 }
 
@@ -267,6 +277,9 @@ func (c *Conn) Put(ctx context.Context, descriptor []byte, t *core.Tensor) (Repo
 func (c *Conn) PutRows(ctx context.Context, descriptor []byte, start int64, t *core.Tensor) (Report, error) {
 	if start < 0 {
 		return Report{}, core.Errorf(core.ErrLayout, "remote", "Put", "the first row is %d, and cannot be negative", start)
+	}
+	if x := c.tracer(); x != nil {
+		return c.tracePut(ctx, x, descriptor, start, t)
 	}
 	return c.put(ctx, descriptor, start, t)
 }

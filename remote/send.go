@@ -35,6 +35,13 @@ func (c *Conn) Send(ctx context.Context, t *core.Tensor) (Report, error) {
 // SendLabeled is like [Conn.Send], and passes a text with the tensor, which is in the report of the receiver. SendLabeled
 // returns core.ErrInvalid if the label has more than 1024 bytes, or the transport permits fewer.
 func (c *Conn) SendLabeled(ctx context.Context, t *core.Tensor, label string) (Report, error) {
+	if x := c.tracer(); x != nil {
+		return c.traceSend(ctx, x, t, label)
+	}
+	return c.sendLabeled(ctx, t, label)
+}
+
+func (c *Conn) sendLabeled(ctx context.Context, t *core.Tensor, label string) (Report, error) {
 	start := time.Now()
 	if c == nil || c.raw == nil {
 		return Report{}, noConn("Send")

@@ -8,5 +8,5 @@ import (
 )
 
 func TestNilArguments(t *testing.T) {
-	coretest.CheckNils(t, map[string]any{"NewTracer": otel.NewTracer})
+	coretest.CheckNils(t, map[string]any{"NewTracer": otel.NewTracer, "NewRemoteTracer": otel.NewRemoteTracer})
 }

@@ -1,4 +1,5 @@
-// Package otel records the moves of package exchange as spans of OpenTelemetry.
+// Package otel records the moves of package exchange as spans of OpenTelemetry, and by [NewRemoteTracer] the transfers of
+// package remote.
 //
 //	tracer := otel.NewTracer(provider) // for example of go.opentelemetry.io/otel/sdk/trace
 //	y, report, err := exchange.To(ctx, x, device, exchange.Options{Tracer: tracer})
