@@ -141,7 +141,7 @@ type Stats struct {
 	BytesReceived int64 `json:"bytes_received"` // of the elements of tensors, also those of requests that were fulfilled
 	BytesCopied   int64 `json:"bytes_copied"`   // on the way between a device or a strided tensor and UCX
 	Dropped       int64 `json:"dropped"`        // data messages without the token of the connection, or of transfers that were given up
-	Served        int64 `json:"served"`         // requests of the peer that were fulfilled
+	Served        int64 `json:"served"`         // requests of the peer that were fulfilled; the last ones count if UCX had all elements when the peer closed the connection
 	Refused       int64 `json:"refused"`        // requests of the peer that were refused, or have failed
 	InFlight      int   `json:"in_flight"`      // tensors that were sent, and that the peer has not said to have received
 	Waiting       int   `json:"waiting"`        // tensors that have begun to arrive, and are not received

@@ -161,7 +161,8 @@ type sending struct {
 	header    []byte // in which the number of the tensor is missing
 	shape     []int64
 	bytes     int64
-	read      *atomic.Int64 // counts the bytes that were given to UCX; nil if nobody asks
+	given     int64         // bytes that were given to UCX
+	read      *atomic.Int64 // counts them, too; nil if nobody asks
 }
 
 // sendings are used again, so that a small tensor allocates nothing on its way.
@@ -181,7 +182,7 @@ func (x *sending) recycle() {
 		return
 	}
 	x.Conn, x.out.conn, x.read = nil, nil, nil
-	x.out.id, x.describes = 0, false
+	x.out.id, x.describes, x.given = 0, false, 0
 	sendings.Put(x)
 }
 
@@ -219,10 +220,14 @@ func (x *sending) piece(ctx context.Context, o *outbound, i int64, address uintp
 		return x.first(ctx, o, address, size)
 	}
 	err := o.piece(ctx, x.kind, i, address, size)
-	if err == nil && x.read != nil {
+	if err != nil {
+		return err
+	}
+	x.given += size
+	if x.read != nil {
 		x.read.Add(size)
 	}
-	return err
+	return nil
 }
 
 // direct sends memory of the host as it is. It owns source.

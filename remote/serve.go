@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -103,7 +104,7 @@ func (c *Conn) serve(k control, payload []byte) error {
 			c.leave(in)
 		}
 		if err != nil {
-			if c.Err() == nil { // else the peer may have got all, and has closed the connection before this side knew
+			if c.Err() == nil { // else there is nobody to tell
 				_ = c.refuse(&q, err)
 			}
 			return
@@ -167,9 +168,9 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 	x := newSending(c, kindFetched, q.bytes)
 	defer x.recycle()
 	x.out.id, x.read = q.id, &f.read
-	if err := x.run(ctx, source, &r); err != nil {
+	if err := c.explain(x.run(ctx, source, &r)); err != nil && (x.given < q.bytes || q.bytes == 0 || !errors.Is(err, io.EOF)) {
 		return err
-	}
+	} // else the peer has got the elements, and has closed the connection before UCX said so
 	c.mu.Lock()
 	c.stats.BytesSent += q.bytes
 	c.stats.BytesCopied += r.BytesCopied

@@ -98,9 +98,10 @@
 //   - bench --peer: peer, ucx (the version of the library), transports[] (that UCX has chosen); cases[]: device (of this side),
 //     what ("latency", "get", "put", "both"), bytes, mechanism, samples, min_ns, median_ns, bytes_per_second (0 for a latency);
 //     perftest[] (commands of ucx_perftest; omitted if it is not installed): where ("here" or "there"), command.
-//   - plan to another machine: from, peer, to (a device of it), bytes, transports[] (that UCX has chosen; omitted, with the
-//     reason, if the peer does not answer); steps[]: where ("here", "network", "there"), mechanism ("direct" or "staged";
-//     omitted for the network), what, reason (why it is staged; omitted if it is not), bytes_copied.
+//   - plan to another machine: file and tensors (their number; both omitted without a file), from, peer, to (a device of it),
+//     bytes, transports[] (that UCX has chosen; omitted, with the reason, if the peer does not answer); steps[]: where ("file",
+//     "here", "network", "there"), mechanism ("direct" or "staged", of a file "map" or "staged"; omitted for the network), what,
+//     reason (why it is staged; omitted if it is not), bytes_copied.
 //   - convert: file, out (empty if nothing could be read), format (of out); tensors[]: name,
 //     from_dtype, dtype, shape, order, bytes; left_out[] (members of an archive that are not
 //     tensors; omitted if there are none): member, reason.

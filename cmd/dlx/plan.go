@@ -59,6 +59,7 @@ type routeResult struct {
 // planFlags are the flags of `dlx plan`.
 type planFlags struct {
 	from, to devices
+	file     string // in place of from, for a peer
 	bytes    size
 	memory   memoryKind
 	policy   move.Policy
@@ -101,14 +102,16 @@ with exit code 1.
 
 --to ucx://HOST:PORT/DEVICE shows the steps of a move to a device of another machine, and which
 transport UCX has chosen if dlx serve or another process that uses package remote answers there.
-It needs --token-file or other flags of dlx load. Nothing is moved.
+It needs --token-file or other flags of dlx load. --from may then also be a file of tensors, as for
+dlx serve. Nothing is moved.
 
 ` + sizeHelp,
 		Example: `  dlx plan
   dlx plan --from vulkan:0 --to opencl:0
   dlx plan --from cuda:0 --to cpu --bytes 2GiB
   dlx plan --from cpu --copy always --json
-  dlx plan --from vulkan:0 --to ucx://10.0.0.7:7470/cuda:0 --token-file token`,
+  dlx plan --from vulkan:0 --to ucx://10.0.0.7:7470/cuda:0 --token-file token
+  dlx plan --from model.safetensors --to ucx://10.0.0.7:7470/vulkan:0 --token-file token`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.checkPeer(cmd.Flags()) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
@@ -135,7 +138,7 @@ It needs --token-file or other flags of dlx load. Nothing is moved.
 		}),
 	}
 	flags := cmd.Flags()
-	flags.Var(&f.from, "from", "the device that has the tensor; all devices by default")
+	flags.Var(origins{&f.from, &f.file}, "from", "the device that has the tensor; all devices by default. With ucx://, also a file")
 	flags.Var(places{&f.to, &f.peerTo, &f.peerDevice}, "to", "the device that needs the tensor; all devices by default")
 	flags.Var(&f.bytes, "bytes", "the size of the tensor")
 	flags.Var(memories, "memory", "the kind of memory of the tensor")
