@@ -17,15 +17,27 @@ func TestTheDocumentationShowsThesePrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"receive", "send", "offer", "fetch"} {
+	for _, name := range []string{"give", "take", "receive", "send", "offer", "fetch"} {
 		source, err := os.ReadFile(filepath.Join(name, "main.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, code, _ := strings.Cut(string(source), "\nfunc main() {\n")
-		code, _, _ = strings.Cut(code, "\nfunc check(")
-		if !strings.Contains(string(page), "```go\nfunc main() {\n"+code+"```") {
+		code, _, _ = strings.Cut(code, "\n}\n")
+		if !strings.Contains(string(page), "```go\nfunc main() {\n"+code+"\n}\n```") {
 			t.Errorf("docs/remote.md does not show %s/main.go as it is", name)
+		}
+		if lines := strings.Count(code, "\n") + 1; (name == "give" || name == "take") && lines > 10 {
+			t.Errorf("%s/main.go has %d lines between the braces of main, and is to have ten", name, lines)
+		}
+	}
+	_, python, _ := strings.Cut(string(page), "The receiver in Python:")
+	for _, name := range []string{"receiver", "sender"} {
+		var code string
+		_, python, _ = strings.Cut(python, "```python\n")
+		code, python, _ = strings.Cut(python, "```")
+		if lines := strings.Count(code, "\n"); lines == 0 || lines > 10 {
+			t.Errorf("the %s in Python has %d lines, and is to have ten", name, lines)
 		}
 	}
 }

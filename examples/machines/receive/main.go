@@ -3,9 +3,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log"
 	"os"
 
@@ -25,15 +23,9 @@ func main() {
 	conn, err := listener.Accept(ctx)
 	check(err)
 	var model []tensorfile.Named
-	for err == nil {
-		var tensor *core.Tensor
-		var report remote.Report
-		if tensor, report, err = conn.Receive(ctx, host); err == nil {
-			model = append(model, tensorfile.Named{Name: report.Label, Tensor: tensor})
-		}
-	}
-	if !errors.Is(err, io.EOF) { // the sender has closed the connection
+	for got, err := range conn.All(ctx, host) { // until the sender closes the connection
 		check(err)
+		model = append(model, tensorfile.Named{Name: got.Label, Tensor: got.Tensor})
 	}
 	check(tensorfile.WriteFile(ctx, os.Args[2], model, tensorfile.WriteOptions{}))
 }
