@@ -100,7 +100,7 @@ def programs_of_remote() -> list[str]:
 
 
 def test_remote(tmp_path: pathlib.Path) -> None:
-    receiver, sender, _ = programs_of_remote()
+    receiver, sender, *_ = programs_of_remote()
     assert all(sum(map(bool, program.splitlines())) <= 10 for program in (receiver, sender))
     model = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(1 << 20)}
     sent, received = str(tmp_path / "sent.safetensors"), str(tmp_path / "received.safetensors")
