@@ -502,7 +502,7 @@ $(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
 
 gpusim: $(GPUSIM) $(if $(SIMULATED_HIP),$(GPUSIM_HIP)) ## Build the simulated drivers: CUDA's, and with the tag rocm HIP's library
 
-$(GPUSIM_HIP): $(wildcard internal/testing/gpusim/src/hip/*) internal/testing/gpusim/hip.map backends/internal/gpucopy/gather.cu
+$(GPUSIM_HIP): $(wildcard internal/testing/gpusim/src/hip/*) internal/testing/gpusim/hip.map backends/internal/gpucopy/gather.cu $(wildcard backends/internal/gpuconvert/convert*.[chi]*)
 $(GPUSIM) $(GPUSIM_HIP): internal/testing/gpusim/build.sh $(wildcard internal/testing/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
 	mkdir -p $(@D)
 	internal/testing/gpusim/build.sh $@

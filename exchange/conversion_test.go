@@ -100,8 +100,18 @@ func TestConversionOnEveryDevice(t *testing.T) {
 	coretest.CheckNoLeaks(t)
 	for _, d := range openAll(t, 1) {
 		t.Run(d.ID().String(), func(t *testing.T) {
-			there, _, _ := converting(t, d)
+			there, within, _ := converting(t, d)
 			t.Log(there)
+			k, ok := core.As[core.Converter](d)
+			if !ok || k.PrefersHost() {
+				return
+			}
+			s := core.Scaling{Scale: toPlanes.Scale, Offset: toPlanes.Offset, Axis: toPlanes.Axis}
+			if err := k.CanConvert(toPlanes.DType, core.TypeUint8, s); err != nil {
+				t.Errorf("a card does not convert frames: %v", err)
+			} else if within.Converted != d.ID() {
+				t.Errorf("%v converted, want %v", within.Converted, d.ID())
+			}
 		})
 	}
 }

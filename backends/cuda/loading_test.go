@@ -35,7 +35,7 @@ func ends(t *testing.T, what string, release func(), f func() error) {
 }
 
 // A stream waits for a value that nobody has signalled yet. Meanwhile another stream does strided copies, each with
-// another kernel, and the device is opened once more.
+// another kernel, and a conversion, and the device is opened once more.
 func TestNothingIsLoadedBehindAStreamThatWaits(t *testing.T) {
 	simulator(t)
 	if os.Getenv(lazyVariable) == "" {
@@ -46,6 +46,8 @@ func TestNothingIsLoadedBehindAStreamThatWaits(t *testing.T) {
 	blocked, s := newStream(t, d), newStream(t, d)
 	type pair struct{ to, from *core.Tensor }
 	var copies []pair
+	converted := keep(t)(core.Empty(t.Context(), d, core.TypeFloat32, []int64{50}, core.AllocOptions{}))
+	bytes := keep(t)(core.Empty(t.Context(), d, core.TypeUint8, []int64{50}, core.AllocOptions{}))
 	for _, e := range []core.DType{core.TypeUint8, core.TypeUint16, core.TypeFloat32, core.TypeFloat64, core.TypeComplex128} {
 		empty := func(shape ...int64) *core.Tensor {
 			return keep(t)(core.Empty(t.Context(), d, e, shape, core.AllocOptions{}))
@@ -59,6 +61,9 @@ func TestNothingIsLoadedBehindAStreamThatWaits(t *testing.T) {
 			return errors.Join(d.Copy(t.Context(), s, c.to, c.from), s.Synchronize(t.Context()))
 		})
 	}
+	ends(t, "a conversion", release, func() error {
+		return errors.Join(d.(core.Converter).ConvertOn(t.Context(), s, converted, bytes, core.Scaling{}), s.Synchronize(t.Context()))
+	})
 	ends(t, "opening the device again", release, func() error {
 		again, err := New().Open(t.Context(), d.ID())
 		if err != nil {
@@ -79,7 +84,7 @@ func TestTheTextIsLoadedIfTheMachineCodeIsRefused(t *testing.T) {
 	if err := open(t).Close(); err != nil {
 		t.Fatal(err)
 	}
-	kernels := 0
+	kernels := 1 // that for conversions
 	for _, s := range gpucopy.Shaders() {
 		if !s.Packed {
 			kernels++
@@ -93,7 +98,7 @@ func TestTheTextIsLoadedIfTheMachineCodeIsRefused(t *testing.T) {
 }
 
 // Open fails if a failure of the driver may pass. It succeeds if the driver has no compiler, as in a container without
-// libnvidia-ptxjitcompiler, since only strided copies need the kernels.
+// libnvidia-ptxjitcompiler, since only strided copies and conversions need the kernels.
 func TestOpenWithoutKernels(t *testing.T) {
 	sim := simulator(t)
 	live := sim.Live()
@@ -111,6 +116,7 @@ func TestOpenWithoutKernels(t *testing.T) {
 	}
 	err := d.Copy(context.Background(), nil, x, keep(t)(y.Transpose()))
 	wantError(t, err, core.ErrNotSupported, "a strided copy")
+	wantError(t, d.(core.Converter).CanConvert(core.TypeFloat32, core.TypeUint8, core.Scaling{}), core.ErrNotSupported, "CanConvert")
 	var e *core.Error
 	if !errors.As(err, &e) || e.Code != int64(driver.JITCompilerNotFound) {
 		t.Errorf("the error does not say why: %v", err)

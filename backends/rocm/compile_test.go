@@ -12,7 +12,7 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// Without machine code for the card the kernels are compiled. If that fails, everything but strided copies works, and the
+// Without machine code for the card the kernels are compiled. If that fails, everything but strided copies and conversions works, and the
 // next Open compiles again. The processes are of their own because the card and the compiler are those of the process.
 func TestTheCompilerMayFail(t *testing.T) {
 	sim := kit.Simulator(t)
@@ -69,10 +69,13 @@ func transposes(t *testing.T, want error) {
 		t.Errorf("a copy in order: %v", err)
 	}
 	err := d.Copy(t.Context(), nil, b, l.Tensor(a.Transpose()))
+	pixels := l.Tensor(core.Empty(t.Context(), d, core.TypeUint8, []int64{64, 64}, core.AllocOptions{}))
+	failed := d.(core.Converter).ConvertOn(t.Context(), nil, b, pixels, core.Scaling{})
 	if want != nil {
 		coretest.WantError(t, err, want, "a strided copy")
-	} else if err != nil {
-		t.Errorf("a strided copy: %v", err)
+		coretest.WantError(t, failed, want, "a conversion")
+	} else if err != nil || failed != nil {
+		t.Errorf("a strided copy: %v; a conversion: %v", err, failed)
 	}
 	if err := l.End(); err != nil {
 		t.Error(err)

@@ -31,7 +31,7 @@ type Facts struct {
 	// NoPeerBoxes says that boxes cannot be copied between devices: CopyPeerBox is not called.
 	NoPeerBoxes bool
 
-	// Kernels returns the kernels for strided copies, as images for [Context.LoadModule], the best first. An image
+	// Kernels returns the kernels for strided copies and conversions, as images for [Context.LoadModule], the best first. An image
 	// that the device does not run is followed by another one.
 	Kernels func(Description) []string
 	Limits  gpucopy.Limits

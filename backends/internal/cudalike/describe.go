@@ -21,7 +21,7 @@ func (b *Backend) describe(ordinal int32) (Description, core.Properties, error) 
 		ComputeUnits: x.ComputeUnits,
 		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
-			core.CapPool | core.CapImportStream | core.CapPeer | core.CapBatchCopy | core.CapDeviceClock,
+			core.CapPool | core.CapImportStream | core.CapPeer | core.CapBatchCopy | core.CapDeviceClock | core.CapConvert,
 	}
 	b.addFeatures(&p, &x)
 	return x, p, nil

@@ -141,7 +141,8 @@ type Context interface {
 	UnloadModule(module uintptr) Status
 	Function(module uintptr, name string) (function uintptr, s Status)
 
-	// Launch launches a kernel with the arguments dst, src and constants. The constants are copied before it returns.
+	// Launch launches a kernel with the arguments dst, src and constants, which are as long as the kernel says. They are copied
+	// before it returns.
 	Launch(function uintptr, grid [3]uint32, block uint32, dst, src uintptr, constants unsafe.Pointer, stream uintptr) Status
 
 	// LaunchHostFunc enqueues f, which the driver calls on a thread of its own. f must not call the API. If the

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert/gpuconverttest"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
@@ -356,15 +358,25 @@ func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) {
 	return s
 }
 
-// Function returns the size of the kernel's words, by which Launch knows the kernel.
+// converter is the kernel for conversions.
+const converter = 1000
+
+// Function returns the size of the kernel's words, or converter, by which Launch knows the kernel.
 func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status) {
+	if name == gpuconvert.Kernel {
+		return converter, cudalike.Status{}
+	}
 	size, _, _ := strings.Cut(strings.TrimPrefix(name, "gather"), "_")
 	word, err := strconv.Atoi(size)
 	return uintptr(word), result("Function", err)
 }
 
-// Launch does what the kernel does: see gather.cu.
+// Launch does what the kernel does: see gather.cu and convert.cu.
 func (c fakeContext) Launch(word uintptr, _ [3]uint32, _ uint32, dst, src uintptr, constants unsafe.Pointer, on uintptr) cudalike.Status {
+	if word == converter {
+		k := *(*gpuconvert.Constants)(constants)
+		return result("Launch", c.stream(on).Enqueue(func() error { return gpuconverttest.Run(k, dst, src) }))
+	}
 	k := *(*gpucopy.Constants)(constants)
 	w := int64(word)
 	x := copyplan.Copy{Elem: w, Dst: int64(k.DstFirst) * w, Src: int64(k.SrcFirst) * w}

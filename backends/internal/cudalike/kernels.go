@@ -7,11 +7,12 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/dl"
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
-// kernels are the kernels for strided copies in the primary context of a device. All devices that are opened for it
+// kernels are the kernels for strided copies and for conversions in the primary context of a device. All devices that are opened for it
 // share them.
 //
 // They are loaded when the first device is opened, since loading may wait for all work of the context. Work that is
@@ -21,6 +22,7 @@ type kernels struct {
 	uses      int // opened devices
 	module    uintptr
 	functions map[gpucopy.Shader]*kernel // all, or none; not changed while there are uses
+	converter *kernel                    // there if functions are
 	missing   error                      // why there are none
 }
 
@@ -39,7 +41,7 @@ func (k *kernel) keepHandlers() (putBack func()) {
 }
 
 // open loads the kernels, unless another opened device has loaded them. On success the caller must call close. If the
-// driver cannot run any of the images, open succeeds, since other copies do without, and byKernel fails.
+// driver cannot run any of the images, open succeeds, since other copies do without, and byKernel and CanConvert fail.
 func (k *kernels) open(b *Backend, c Context, x Description) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,20 +66,27 @@ func (k *kernels) load(b *Backend, c Context, images []string) error {
 			break
 		}
 	}
-	if err := b.check(s, "the kernels for strided copies"); err != nil {
+	if err := b.check(s, "the kernels for strided copies and conversions"); err != nil {
 		return err
 	}
 	k.functions = make(map[gpucopy.Shader]*kernel)
+	find := func(name string) (*kernel, error) {
+		f, s := c.Function(k.module, name)
+		return &kernel{function: f}, b.check(s, "the kernel %s", name)
+	}
+	var err error
+	if k.converter, err = find(gpuconvert.Kernel); err != nil {
+		k.unload(c)
+		return err
+	}
 	for _, shader := range gpucopy.Shaders() {
 		if shader.Packed {
 			continue // only for APIs that have no bytes in memory
 		}
-		f, s := c.Function(k.module, shader.String())
-		if err := b.check(s, "the kernel %v", shader); err != nil {
+		if k.functions[shader], err = find(shader.String()); err != nil {
 			k.unload(c)
 			return err
 		}
-		k.functions[shader] = &kernel{function: f}
 	}
 	return nil
 }
@@ -87,7 +96,7 @@ func (k *kernels) unload(c Context) {
 	if k.functions != nil {
 		c.UnloadModule(k.module)
 	}
-	k.functions = nil
+	k.functions, k.converter = nil, nil
 }
 
 // close ends the use by an opened device, whose work is done. After the last use it unloads the kernels.
@@ -105,6 +114,12 @@ func (b *Backend) kernelsOf(ordinal int32) *kernels {
 	return k.(*kernels)
 }
 
+// launch launches a kernel. q.mu is held.
+func (q *queue) launch(k *kernel, groups [3]uint32, block uint32, dst, src uintptr, constants unsafe.Pointer) Status {
+	defer k.keepHandlers()()
+	return q.device.context.Launch(k.function, groups, block, dst, src, constants, q.raw)
+}
+
 // byKernel copies single words, in as many launches as needed.
 func (w *work) byKernel() error {
 	d, c := w.device, w.geometry
@@ -117,10 +132,7 @@ func (w *work) byKernel() error {
 		if d.kernels.missing != nil {
 			return d.kernels.missing
 		}
-		k := d.kernels.functions[part.Shader]
-		putBack := k.keepHandlers()
-		s := d.context.Launch(k.function, part.Groups, gpucopy.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
-		putBack()
+		s := w.queue.launch(d.kernels.functions[part.Shader], part.Groups, gpucopy.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants))
 		if err := d.check(s, "the kernel %v", part.Shader); err != nil {
 			return err
 		}

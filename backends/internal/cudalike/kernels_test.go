@@ -79,6 +79,7 @@ func TestADeviceThatRunsNoKernelIsOpened(t *testing.T) {
 	d := open(t, b, 0)
 	defer d.Close()
 	coretest.WantError(t, turned(t, d), core.ErrNotSupported, "a copy that needs a kernel")
+	coretest.WantError(t, d.(core.Converter).CanConvert(core.TypeFloat32, core.TypeUint8, core.Scaling{}), core.ErrNotSupported, "a conversion")
 	if f.loaded != 0 {
 		t.Errorf("%d modules are loaded", f.loaded)
 	}

@@ -60,17 +60,22 @@ func (w *work) verify() error {
 		*operand
 		low, high int64
 	}{{&w.dst, r.DstLow, r.DstHigh}, {&w.src, r.SrcLow, r.SrcHigh}} {
-		first, size := x.base+uintptr(x.low), x.high-x.low
-		switch {
-		case x.unverified:
-			if err := w.device.checkPlace("Copy", x.tensor, first, size); err != nil {
-				return err
-			}
-		case x.otherDevice:
-			x.reachable = w.device.isPinned(first, size)
-		case !x.reachable && gains:
-			x.reachable = w.device.isPinned(first, size)
+		if err := w.device.verify("Copy", x.operand, x.base+uintptr(x.low), x.high-x.low, gains); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// verify asks the driver about size bytes of an operand from first on. It fails if an unverified operand does not lie where its
+// tensor says. It sets reachable for memory that another device has pinned, and, if asks, for memory that another library may
+// have pinned.
+func (d *device) verify(call string, o *operand, first uintptr, size int64, asks bool) error {
+	switch {
+	case o.unverified:
+		return d.checkPlace(call, o.tensor, first, size)
+	case o.otherDevice, !o.reachable && asks:
+		o.reachable = d.isPinned(first, size)
 	}
 	return nil
 }

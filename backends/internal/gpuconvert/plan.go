@@ -24,12 +24,21 @@ const (
 type Constants struct {
 	DstFirst, SrcFirst     int32
 	Count                  uint32 // of the elements without the axis of the channels
-	Kinds                  uint32 // of the types: the source's in the lowest 4 bits
+	Kinds                  uint32 // of the types: the source's in the lowest 4 bits, the destination's in the next 4; the others are 0
 	Channels               uint32
 	ChannelDst, ChannelSrc int32
 	N                      [MaxAxes]uint32
 	DstStep, SrcStep       [MaxAxes]int32
 	Scale, Offset          [MaxChannels]float32
+}
+
+// Types returns the element types. It reports false for constants that are not those of a dispatch.
+func (k *Constants) Types() (dst, src core.DType, ok bool) {
+	to, from := int(k.Kinds>>4), int(k.Kinds&15)
+	if to >= len(destinations) || from >= len(sources) {
+		return dst, src, false
+	}
+	return destinations[to], sources[from], true
 }
 
 // Window is a range of a buffer, in bytes.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 )
 
@@ -42,6 +43,9 @@ func checkCodeObject(t *testing.T, name, arch, image string) {
 			}
 			parameters[kernel] = binary.LittleEndian.Uint32(descriptor[8:]) // kernarg_size
 		}
+	}
+	if got, want := parameters[gpuconvert.Kernel], uint32(2*8+unsafe.Sizeof(gpuconvert.Constants{})); got != want {
+		t.Errorf("%s: the parameters of %s have %d bytes, want %d", name, gpuconvert.Kernel, got, want)
 	}
 	for _, s := range gpucopy.Shaders() {
 		want := uint32(2*8 + unsafe.Sizeof(gpucopy.Constants{}))

@@ -8,14 +8,24 @@ import (
 	"math"
 	"strings"
 	"sync"
+
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 )
 
 // GroupSize is the number of invocations of a group. A CUDA launch has the block {GroupSize, 1, 1} and the
 // grid Dispatch.Groups.
 const GroupSize = 1 << groupBits
 
-//go:embed gather.ptx.gz
-var compressedPTX string
+var (
+	//go:embed gather.cu
+	cudaSource string
+	//go:embed gather.ptx.gz
+	compressedPTX string
+)
+
+// CUDA returns the kernels in CUDA C: those of this package, and that of package gpuconvert, so that a device loads all of them
+// at once.
+func CUDA() string { return cudaSource + gpuconvert.CUDA() }
 
 var ptx = sync.OnceValue(func() string {
 	r, err := gzip.NewReader(strings.NewReader(compressedPTX))
@@ -29,13 +39,13 @@ var ptx = sync.OnceValue(func() string {
 	return string(text)
 })
 
-// PTX returns the kernels for CUDA, as text for cuModuleLoadData. A driver for CUDA 9.0 or later compiles it
+// PTX returns the kernels of [CUDA], as text for cuModuleLoadData. A driver for CUDA 9.0 or later compiles it
 // for any card since Maxwell (compute capability 5.0).
 //
 // The entry of a [Shader] that is not packed is named by its String. Its parameters are the address of the
 // destination plus Dst.Offset, the address of the source plus Src.Offset, and the Constants, by value. It
 // needs no dynamic shared memory. Buffers must start at multiples of 16. For any other buffer, pass the
-// multiple before it to [Plan], and offsets from there.
+// multiple before it to [Plan], and offsets from there. gpuconvert.CUDA says what the entry gpuconvert.Kernel has.
 func PTX() string { return ptx() }
 
 // IsPTX reports whether an image is that of [PTX].

@@ -1,7 +1,10 @@
 // Package gpucopy copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL with its SPIR-V, the
 // same in CUDA C, which is the text for HIP and for Metal too, with machine code for CUDA and HIP, and a planner that turns a
 // copyplan.Copy into dispatches. It calls no driver. It copies rows, tiles of a plane that is transposed, or spans of pixels with a few channels;
-// [Plan] chooses. [PTX] says how CUDA launches a [Dispatch], [HIP] and [Shader.MSL] how HIP and Metal do. A backend for Vulkan or OpenGL provides
+// [Plan] chooses. [PTX] says how CUDA launches a [Dispatch], [HIP] and [Shader.MSL] how HIP and Metal do. The texts and the
+// machine code for CUDA and HIP also have the kernel of package gpuconvert.
+//
+// A backend for Vulkan or OpenGL provides
 //
 //   - one pipeline for each [Shader], made on first use, from SPIRV for Vulkan 1.1 or from GLSL for OpenGL
 //     4.3; the stage's entry is "main";
@@ -24,7 +27,7 @@
 package gpucopy
 
 //go:generate go run generate.go .
-//go:generate go run generate_ptx.go gather.cu gather.ptx.gz
+//go:generate go run generate_ptx.go gather.ptx.gz
 //go:generate go run generate_cubin.go .
 //go:generate go run generate_hip.go .
 //go:generate go run generate_counts.go .

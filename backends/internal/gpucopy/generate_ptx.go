@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command generate_ptx compiles a file of CUDA C to PTX, compressed by gzip, with the NVRTC that lies in the folder
-// DLX_CUDA_TOOLS.
+// Command generate_ptx compiles the text of gpucopy.CUDA to PTX, compressed by gzip, into the file that it is given, with the NVRTC
+// that lies in the folder DLX_CUDA_TOOLS.
 package main
 
 // #cgo LDFLAGS: -ldl
@@ -47,6 +47,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 )
 
 // version is the line that says what the text needs. NVRTC writes the newest that it
@@ -55,16 +57,12 @@ import (
 var version = regexp.MustCompile(`(?m)^\.version .*$`)
 
 func main() {
-	if len(os.Args) != 3 {
-		fail("usage: generate_ptx source.cu result.ptx.gz")
-	}
-	source, err := os.ReadFile(os.Args[1])
-	if err != nil {
-		fail(err.Error())
+	if len(os.Args) != 2 {
+		fail("usage: generate_ptx result.ptx.gz")
 	}
 	library := filepath.Join(os.Getenv("DLX_CUDA_TOOLS"), "cuda_nvrtc", "lib", "libnvrtc.so.12")
 	var text, log *C.char
-	result := C.compile(C.CString(library), C.CString(string(source)), C.CString("--gpu-architecture=compute_50"), &text, &log)
+	result := C.compile(C.CString(library), C.CString(gpucopy.CUDA()), C.CString("--gpu-architecture=compute_50"), &text, &log)
 	if result != 0 || text == nil {
 		fail(fmt.Sprintf("%s: nvrtcResult %d\n%s", library, result, C.GoString(log)))
 	}
@@ -77,7 +75,7 @@ func main() {
 	if err := w.Close(); err != nil {
 		fail(err.Error())
 	}
-	if err := os.WriteFile(os.Args[2], out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(os.Args[1], out.Bytes(), 0o644); err != nil {
 		fail(err.Error())
 	}
 }

@@ -5,19 +5,18 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 )
 
-var (
-	//go:embed gather_hip.h
-	hipPrelude string
-	//go:embed gather.cu
-	cudaSource string
-)
+//go:embed gather_hip.h
+var hipPrelude string
 
-// HIP returns the kernels for HIP as text, for hiprtc or another compiler of HIP. It includes no header. The names,
-// the parameters and the rules for memory are those of [PTX]; a launch has the block {GroupSize, 1, 1}, too. Compile it with
-// -std=c++17 or a later standard, and with the option --offload-arch of the device. What hiprtcGetCode gives is for hipModuleLoadData.
-func HIP() string { return hipPrelude + cudaSource }
+// HIP returns the kernels for HIP as text, for hiprtc or another compiler of HIP: those of this package and that of package
+// gpuconvert. It includes no header. The names, the parameters and the rules for memory are those of [PTX]; a launch has the
+// block {GroupSize, 1, 1}, too. Compile it with -std=c++17 or a later standard, and with the option --offload-arch of the device.
+// What hiprtcGetCode gives is for hipModuleLoadData.
+func HIP() string { return hipPrelude + cudaSource + gpuconvert.HIP() }
 
 // CodeObject is the kernels for HIP as machine code for one architecture. Loading it takes no compiler.
 type CodeObject struct {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -39,7 +40,7 @@ func TestPTXIsMadeOfItsSource(t *testing.T) {
 	coretest.SkipQuick(t, "make test-go compares the committed code with its source, and compiles it for all cards")
 	cudaTool(t, "cuda_nvrtc", "lib", "libnvrtc.so.12")
 	folder := t.TempDir()
-	if out, err := exec.Command("go", "run", "generate_ptx.go", "gather.cu", filepath.Join(folder, "gather.ptx.gz")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "run", "generate_ptx.go", filepath.Join(folder, "gather.ptx.gz")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	file, err := os.Open(filepath.Join(folder, "gather.ptx.gz"))
@@ -130,6 +131,9 @@ func TestCubinsHaveEveryKernel(t *testing.T) {
 		flags := binary.LittleEndian.Uint32(image[48:])
 		if want := c.Major*10 + c.Minor; f.Machine != cuda || int(flags&0xff) != want {
 			t.Errorf("%s is for machine %d, sm_%d, not sm_%d", c.Name(), f.Machine, flags&0xff, want)
+		}
+		if f.Section(".text."+gpuconvert.Kernel) == nil {
+			t.Errorf("%s has no kernel %s", c.Name(), gpuconvert.Kernel)
 		}
 		for _, s := range gpucopy.Shaders() {
 			if !s.Packed && f.Section(".text."+s.String()) == nil {

@@ -13,11 +13,13 @@ mkdir -p "$(dirname "$output")"
 new=$(mktemp -d "$output.XXXXXX") # beside its place, and of this build alone
 trap 'rm -rf "$new"' EXIT
 
-# kernels compiles backends/internal/gpucopy/gather.cu for the host, as hip/hiprtc.c compiles a text, to an object.
+# kernels compiles the kernels of backends/internal/gpucopy and gpuconvert for the host, as hip/hiprtc.c compiles a text, to an
+# object.
 kernels() {
   local text names
-  text=$(cat hip/prelude.h ../../../../backends/internal/gpucopy/gather.cu)
-  text=$(${CXX:-g++} -x c++ -std=c++17 -w -E - <<<"$text")
+  local internal=../../../../backends/internal
+  text=$(cat hip/prelude.h "$internal/gpucopy/gather.cu" "$internal"/gpuconvert/convert{_hip.h,.cu})
+  text=$(${CXX:-g++} -x c++ -std=c++17 -w "-I$internal/gpuconvert" -E - <<<"$text")
   names=$(grep -oE '__attribute__\(\(global\)\) *void +\w+' <<<"$text" | awk '{ print $NF }')
   {
     printf '%s\n' "$text"

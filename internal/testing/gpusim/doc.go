@@ -55,7 +55,7 @@
 //
 // The devices of HIP are at the PCI addresses 0000:c3:00.0, 0000:c4:00.0 and so on. Its kernels run as code of the host,
 // which hiprtc compiles, and each access to memory is checked. Code for AMD's processors never runs: a code object must be
-// for the architecture of the device, and then the kernels of backends/internal/gpucopy run, which build.sh has compiled
+// for the architecture of the device, and then the kernels of backends/internal/gpucopy and gpuconvert run, which build.sh has compiled
 // for the host.
 //
 // They have the functions that dlx calls, those that libraries and programs of the tests call, and those that the

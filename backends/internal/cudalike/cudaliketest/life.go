@@ -115,6 +115,7 @@ func (l *lifetime) run() {
 	}
 	if s != nil {
 		l.boxes(s)
+		l.convert(s)
 		l.roundTrip(s)
 		l.batch(s)
 		l.order(s)
@@ -150,6 +151,34 @@ func (l *lifetime) boxes(s core.Stream) {
 		parts[i] = l.Tensor(whole.Slice(1, int64(i), int64(i)+7, 2))
 	}
 	l.copy(s, parts[0], parts[1])
+}
+
+// convert converts pixels to planes, with and without a stream. If no call failed, the numbers must be right.
+func (l *lifetime) convert(s core.Stream) {
+	const n = 50
+	pixels := make([]uint8, n*3)
+	for i := range pixels {
+		pixels[i] = uint8(i)
+	}
+	in := l.Tensor(core.FromSlice(pixels, n, 3))
+	src := l.Tensor(core.Empty(l.Context, l.device, core.TypeUint8, []int64{n, 3}, core.AllocOptions{}))
+	dst := l.Tensor(core.Empty(l.Context, l.device, core.TypeFloat32, []int64{3, n}, core.AllocOptions{}))
+	scaling := core.Scaling{Scale: []float32{2, 3, 4}, Offset: []float32{-1}}
+	for _, on := range []core.Stream{nil, s} {
+		planes := make([]float32, 3*n)
+		out := l.Tensor(core.FromSlice(planes, 3, n))
+		if src == nil || dst == nil || !l.copy(on, src, in) ||
+			!l.OK(l.device.(core.Converter).ConvertOn(l.Context, on, dst, l.Tensor(src.Transpose()), scaling)) ||
+			!l.copy(on, out, dst) || !l.OK(out.WaitReady(l.Context)) {
+			return
+		}
+		for i, x := range planes {
+			if want := float32(pixels[i%n*3+i/n])*scaling.Scale[i/n] - 1; x != want {
+				l.OK(fmt.Errorf("no call failed, but element %d is %v, want %v", i, x, want))
+				break
+			}
+		}
+	}
 }
 
 // order uses streams and events, and memory of the pool that a stream waits for.

@@ -7,10 +7,10 @@ package gpucopytest
 // #include <stdint.h>
 // #include <stdlib.h>
 //
-// typedef int run_function(void *, void *, size_t, const void *, size_t, const void *, const uint32_t *);
+// typedef int run_function(void *, void *, size_t, const void *, size_t, const void *, const uint32_t *, uint32_t);
 //
-// static int run(void *f, void *kernel, void *dst, size_t dst_size, const void *src, size_t src_size, const void *constants, const uint32_t *grid) {
-//     return ((run_function *)f)(kernel, dst, dst_size, src, src_size, constants, grid);
+// static int run(void *f, void *kernel, void *dst, size_t dst_size, const void *src, size_t src_size, const void *constants, const uint32_t *grid, uint32_t threads) {
+//     return ((run_function *)f)(kernel, dst, dst_size, src, src_size, constants, grid, threads);
 // }
 import "C"
 
@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 )
 
@@ -46,6 +47,7 @@ func CompileHIP(folder, text string) (*Host, error) {
 				s, s, hipWords[s.Word], hipWords[s.Word])
 		}
 	}
+	text += fmt.Sprintf("extern \"C\" void run_%[1]s(void *dst, const void *src, const Conversion *c) { %[1]s(dst, src, *c); }\n", gpuconvert.Kernel)
 	if err := os.WriteFile(filepath.Join(folder, "kernel.cc"), []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ var hipWords = map[uint8]string{1: "unsigned char", 2: "unsigned short", 4: "uns
 
 // open links compiled kernels with host.c, and opens the library.
 func open(folder string, objects ...string) (*Host, error) {
-	args := append([]string{"-shared", "-fPIC", "-O1", "-o", "kernel.so", "host/run.c"}, objects...)
+	args := append([]string{"-shared", "-fPIC", "-O1", "-o", "kernel.so", "host/run.c"}, append(objects, "-lm")...)
 	if err := run(folder, "cc", args...); err != nil {
 		return nil, err
 	}
@@ -88,15 +90,24 @@ func (h *Host) symbol(name string) unsafe.Pointer {
 
 // Run carries out a dispatch on the memory of two buffers. If the kernel leaves the windows, the program ends, or Run fails.
 func (h *Host) Run(d gpucopy.Dispatch, dst, src []byte) error {
-	kernel := h.symbol("run_" + d.Shader.String())
+	return h.launch(d.Shader.String(), d.Groups, gpucopy.GroupSize, dst[d.Dst.Offset:][:d.Dst.Size], src[d.Src.Offset:][:d.Src.Size], unsafe.Pointer(&d.Constants))
+}
+
+// Convert carries out a dispatch of a conversion, as Run does.
+func (h *Host) Convert(d gpuconvert.Dispatch, dst, src []byte) error {
+	groups := [3]uint32{d.Groups, 1, 1}
+	return h.launch(gpuconvert.Kernel, groups, gpuconvert.GroupSize, dst[d.Dst.Offset:][:d.Dst.Size], src[d.Src.Offset:][:d.Src.Size], unsafe.Pointer(&d.Constants))
+}
+
+func (h *Host) launch(name string, groups [3]uint32, threads int, dst, src []byte, constants unsafe.Pointer) error {
+	kernel := h.symbol("run_" + name)
 	if kernel == nil {
-		return fmt.Errorf("no kernel %v", d.Shader)
+		return fmt.Errorf("no kernel %s", name)
 	}
-	dst, src = dst[d.Dst.Offset:][:d.Dst.Size], src[d.Src.Offset:][:d.Src.Size]
 	r := C.run(h.run, kernel, unsafe.Pointer(&dst[0]), C.size_t(len(dst)), unsafe.Pointer(&src[0]), C.size_t(len(src)),
-		unsafe.Pointer(&d.Constants), (*C.uint32_t)(unsafe.Pointer(&d.Groups[0])))
+		constants, (*C.uint32_t)(unsafe.Pointer(&groups[0])), C.uint32_t(threads))
 	if r != 0 {
-		return fmt.Errorf("the kernel %v wrote outside of its window (-1), or the window is too large (-2): %d", d.Shader, r)
+		return fmt.Errorf("the kernel %s wrote outside of its window (-1), or the window is too large (-2): %d", name, r)
 	}
 	return nil
 }

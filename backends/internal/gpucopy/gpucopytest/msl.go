@@ -14,12 +14,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // mslFlags make clang a compiler of what Metal's language has in common with C++ for OpenCL.
-var mslFlags = []string{"-x", "cl", "-cl-std=clc++2021", "-cl-no-stdinc", "-Ihost", "-Wno-unknown-attributes"}
+var mslFlags = []string{"-x", "cl", "-cl-std=clc++2021", "-cl-no-stdinc", "-cl-single-precision-constant", "-Ihost", "-Wno-unknown-attributes"}
 
 // withoutExtras leaves out of OpenCL what MSL lacks: 64-bit floats and variables outside of functions. It also leaves out the
 // generic address space, as MSL did before 4.1.
@@ -27,16 +28,28 @@ var withoutExtras = []string{"-Xclang", "-cl-ext=-all"}
 
 // CompileMSL compiles the texts of gpucopy.Shader.MSL for the host, by clang, but for those that are "". The caller closes the result.
 func CompileMSL(folder, clang string, text func(gpucopy.Shader) string) (*Host, error) {
+	texts := make(map[string]string)
+	for _, s := range gpucopy.Shaders() {
+		if source := text(s); source != "" {
+			texts[s.String()] = source
+		}
+	}
+	return compileMSL(folder, clang, texts)
+}
+
+// CompileConverterMSL compiles a text like gpuconvert.MSL in the same way.
+func CompileConverterMSL(folder, clang, text string) (*Host, error) {
+	return compileMSL(folder, clang, map[string]string{gpuconvert.Kernel: text})
+}
+
+// compileMSL compiles texts by the names of their kernels.
+func compileMSL(folder, clang string, texts map[string]string) (*Host, error) {
 	if err := os.CopyFS(folder, host); err != nil {
 		return nil, err
 	}
 	var objects []string
-	for _, s := range gpucopy.Shaders() {
-		source := text(s)
-		if source == "" {
-			continue
-		}
-		name, expanded := s.String()+".metal", s.String()+".cl"
+	for kernel, source := range texts {
+		name, expanded := kernel+".metal", kernel+".cl"
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600); err != nil {
 			return nil, err
 		}
@@ -48,7 +61,7 @@ func CompileMSL(folder, clang string, text func(gpucopy.Shader) string) (*Host, 
 		if err != nil {
 			return nil, err
 		}
-		call, err := caller(s, string(made))
+		call, err := caller(kernel, string(made))
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +71,7 @@ func CompileMSL(folder, clang string, text func(gpucopy.Shader) string) (*Host, 
 		if err := run(folder, clang, slices.Concat(mslFlags, withoutExtras, []string{"-O1", "-fPIC", "-c", expanded})...); err != nil {
 			return nil, err
 		}
-		objects = append(objects, s.String()+".o")
+		objects = append(objects, kernel+".o")
 	}
 	return open(folder, objects...)
 }
@@ -70,10 +83,10 @@ var (
 )
 
 // caller returns a function that calls that of a text. The attributes of the parameters say what each is.
-func caller(s gpucopy.Shader, text string) (string, error) {
+func caller(kernel, text string) (string, error) {
 	m := signature.FindStringSubmatch(text)
-	if m == nil || m[1] != s.String() {
-		return "", fmt.Errorf("%v: no function of this name in its text", s)
+	if m == nil || m[1] != kernel {
+		return "", fmt.Errorf("%s: no function of this name in its text", kernel)
 	}
 	given := map[string]string{
 		"buffer(0)": "dst", "buffer(1)": "src", "buffer(2)": "constants",
@@ -85,7 +98,7 @@ func caller(s gpucopy.Shader, text string) (string, error) {
 	for p := range strings.SplitSeq(m[2], ", ") {
 		m := parameter.FindStringSubmatch(p)
 		if m == nil || given[m[3]] == "" {
-			return "", fmt.Errorf("%v: the parameter %q", s, p)
+			return "", fmt.Errorf("%s: the parameter %q", kernel, p)
 		}
 		a := given[m[3]]
 		switch m[2] {
@@ -97,7 +110,7 @@ func caller(s gpucopy.Shader, text string) (string, error) {
 		arguments = append(arguments, a)
 	}
 	return fmt.Sprintf("extern \"C\" void run_%v(__global void *dst, const __global void *src, __constant void *constants) { %v(%s); }\n",
-		s, s, strings.Join(arguments, ", ")), nil
+		kernel, kernel, strings.Join(arguments, ", ")), nil
 }
 
 // CheckMSL reports what Metal's compiler would refuse in a text, as far as clang can tell: what C++14 or C++ for OpenCL lacks, a

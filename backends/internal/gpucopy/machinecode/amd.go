@@ -49,7 +49,7 @@ func CountAMD(image, disassembly string) ([]Kernel, error) {
 
 var (
 	label  = regexp.MustCompile(`^[0-9a-f]+ <(\w+)>:$`)
-	access = regexp.MustCompile(`^global_(load|store)_(?:d16_)?(?:hi_)?(ubyte|ushort|byte|short|dword(?:x[234])?|[ub]\d+)(?:_d16)?(?:_hi)?$`)
+	access = regexp.MustCompile(`^global_(load|store)_(?:d16_)?(?:hi_)?([us]?byte|[us]?short|dword(?:x[234])?|[uib]\d+)(?:_d16)?(?:_hi)?$`)
 	others = regexp.MustCompile(`^(flat|scratch|buffer|global|image)_`)
 	caches = regexp.MustCompile(`^buffer_(gl[01]_inv|wbinvl1\w*)$`)
 	vmcnt  = regexp.MustCompile(`vmcnt\((\d+)\)`)
@@ -149,9 +149,9 @@ func (f *vectorMemory) next(k *Kernel, text string) error {
 // width returns how many bytes an instruction moves, by the end of its name.
 func width(name string) int {
 	switch name {
-	case "ubyte", "byte":
+	case "ubyte", "sbyte", "byte":
 		return 1
-	case "ushort", "short":
+	case "ushort", "sshort", "short":
 		return 2
 	case "dword":
 		return 4
@@ -160,6 +160,6 @@ func width(name string) int {
 		words, _ := strconv.Atoi(n)
 		return 4 * words
 	}
-	bits, _ := strconv.Atoi(name[1:]) // u8 or b128
+	bits, _ := strconv.Atoi(name[1:]) // u8, i16 or b128
 	return bits / 8
 }

@@ -19,6 +19,8 @@ func TestCountOfVectorMemory(t *testing.T) {
 		{"nothing", "s_endpgm", false, 0, 0, 0},
 		{"one after the other", "global_load_dword v0, v1; s_waitcnt vmcnt(0); global_load_dword v0, v1", false, 1, 4, 0},
 		{"several", "global_load_dwordx2 v0, v1; global_load_dwordx2 v0, v1; global_load_dwordx2 v0, v1; s_waitcnt vmcnt(2) lgkmcnt(0)", false, 3, 8, 0},
+		{"extended signs", "global_load_i16 v0, v1; global_load_sshort v0, v1", false, 2, 2, 0},
+		{"extended signs of bytes", "global_load_sbyte v0, v1; global_load_i8 v0, v1", false, 2, 1, 0},
 		{"some of them waited for", "global_load_b32 v0, v1; global_load_b32 v0, v1; s_waitcnt vmcnt(1); global_load_b32 v0, v1", false, 2, 4, 0},
 		{"a wait for shared memory", "global_load_d16_u8 v0, v1; s_waitcnt lgkmcnt(0); global_load_d16_hi_u8 v0, v1", false, 2, 1, 0},
 		{"the way past a jump", "global_load_ushort v0, v1; s_branch 5; global_load_ushort v0, v1", false, 1, 2, 0},
@@ -50,7 +52,10 @@ func TestCountOfVectorMemory(t *testing.T) {
 	}
 }
 
-// A thread of a kernel on CDNA 2 and RDNA has at least 16 bytes in flight, in at least 3 loads. No kernel keeps registers in memory, or CountAMD
+// converter is the kernel of package gpuconvert, which loads one element after the other: the other lanes hide the latency.
+const converter = "convert"
+
+// A thread of a kernel that copies on CDNA 2 and RDNA has at least 16 bytes in flight, in at least 3 loads. No kernel keeps registers in memory, or CountAMD
 // fails.
 func TestThreadsOfAMDHaveSeveralLoadsInFlight(t *testing.T) {
 	if _, err := exec.LookPath("llvm-objdump-15"); err != nil {
@@ -65,12 +70,12 @@ func TestThreadsOfAMDHaveSeveralLoadsInFlight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(kernels) != 13 {
-			t.Errorf("%s: %d kernels, want 13", c.Arch, len(kernels))
+		if len(kernels) != 14 {
+			t.Errorf("%s: %d kernels, want 14", c.Arch, len(kernels))
 		}
 		for _, k := range kernels {
 			older := c.Arch < "gfx90a" && c.Arch >= "gfx900" // their compiler prefers more waves
-			if k.StoreBytes < 4 || k.Registers > 128 || k.Shared > 9<<10 || !older && (k.Loads < 3 || k.InFlight() < 16) {
+			if k.StoreBytes < 4 || k.Registers > 128 || k.Shared > 9<<10 || !older && k.Name != converter && (k.Loads < 3 || k.InFlight() < 16) {
 				t.Errorf("%s: %+v", c.Arch, k)
 			}
 		}

@@ -17,11 +17,12 @@ func TestThreadsHaveSeveralLoadsInFlight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(kernels) != 13 {
-			t.Errorf("%s: %d kernels, want 13", c.Name(), len(kernels))
+		if len(kernels) != 14 {
+			t.Errorf("%s: %d kernels, want 14", c.Name(), len(kernels))
 		}
 		for _, k := range kernels {
-			if k.Loads < 4 || k.InFlight() < 16 || k.StoreBytes < 4 {
+			const converter = "convert" // of package gpuconvert: it loads one element after the other
+			if k.Name != converter && (k.Loads < 4 || k.InFlight() < 16 || k.StoreBytes < 4) {
 				t.Errorf("%s: %+v", c.Name(), k)
 			}
 			// plan.go and gather.cu mean 4 blocks of 256 threads to run at the same time.
@@ -56,8 +57,8 @@ func TestCountsAreThoseOfTheDisassembler(t *testing.T) {
 func TestCountOfPartsOfAFile(t *testing.T) {
 	whole := gpucopy.Cubins()[0].Image
 	for n := 0; n < len(whole); n += 1 + n/16 {
-		if kernels, err := machinecode.Count(whole[:n]); err == nil && len(kernels) == 13 {
-			t.Errorf("13 kernels in %d of %d bytes", n, len(whole))
+		if kernels, err := machinecode.Count(whole[:n]); err == nil && len(kernels) == 14 {
+			t.Errorf("14 kernels in %d of %d bytes", n, len(whole))
 		}
 	}
 }

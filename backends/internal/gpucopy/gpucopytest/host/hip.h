@@ -1,7 +1,7 @@
 // The builtins of clang for AMD's cards that HIP's text uses, on the host: included before the text.
 #include <stdint.h>
 
-extern "C" uint32_t dlx_thread(), dlx_block(int), dlx_grid(int);
+extern "C" uint32_t dlx_thread(), dlx_threads(), dlx_block(int), dlx_grid(int);
 extern "C" void dlx_barrier();
 
 #define __builtin_amdgcn_workitem_id_x() dlx_thread()
@@ -9,7 +9,7 @@ extern "C" void dlx_barrier();
 #define __builtin_amdgcn_workgroup_id_y() dlx_block(1)
 #define __builtin_amdgcn_workgroup_id_z() dlx_block(2)
 // In threads, which are all on axis x.
-#define __builtin_amdgcn_grid_size_x() (dlx_grid(0) * 256)
+#define __builtin_amdgcn_grid_size_x() (dlx_grid(0) * dlx_threads())
 #define __builtin_amdgcn_grid_size_y() dlx_grid(1)
 #define __builtin_amdgcn_grid_size_z() dlx_grid(2)
 #define __builtin_amdgcn_fence(order, scope)

@@ -16,7 +16,7 @@ static struct {
 	kernel_function *function;
 	void *dst;
 	const void *src, *constants;
-	uint32_t thread, block[3], grid[3];
+	uint32_t thread, count, block[3], grid[3]; // count is the threads of a block
 	ucontext_t scheduler, threads[THREADS];
 	int running, waited;
 } run;
@@ -25,6 +25,7 @@ static char stacks[THREADS][STACK] __attribute__((aligned(4096)));
 
 // What a kernel asks for.
 uint32_t dlx_thread(void) { return run.thread; }
+uint32_t dlx_threads(void) { return run.count; }
 uint32_t dlx_block(int axis) { return run.block[axis]; }
 uint32_t dlx_grid(int axis) { return run.grid[axis]; }
 
@@ -40,8 +41,8 @@ static void body(void) {
 
 // run_block runs a block. Most kernels have no barrier: if the first thread meets none, the others need no stacks.
 static void run_block(void) {
-	run.running = THREADS;
-	for (int i = 0; i < THREADS; i++) {
+	run.running = run.count;
+	for (uint32_t i = 0; i < run.count; i++) {
 		run.thread = i;
 		if (i > 0 && !run.waited) {
 			body();
@@ -57,7 +58,7 @@ static void run_block(void) {
 	}
 	// All threads meet the same barriers.
 	while (run.running > 0) {
-		for (int i = 0; i < THREADS; i++) {
+		for (uint32_t i = 0; i < run.count; i++) {
 			run.thread = i;
 			swapcontext(&run.scheduler, &run.threads[i]);
 		}
@@ -96,12 +97,13 @@ static int is_kept(int room, size_t size) {
 	return 1;
 }
 
-// dlx_run launches a kernel on windows of the memory. An access behind them ends the program. The result is -1 if the kernel
-// wrote around a window or into the source, and -2 if a window is too large.
-int dlx_run(kernel_function *f, void *dst, size_t dst_size, const void *src, size_t src_size, const void *constants, const uint32_t *grid) {
-	if (fill(0, dst, dst_size) != 0 || fill(1, src, src_size) != 0)
+// dlx_run launches a kernel, with blocks of at most THREADS threads, on windows of the memory. An access behind them ends the program. The result is -1 if the kernel
+// wrote around a window or into the source, and -2 if a window or a block is too large.
+int dlx_run(kernel_function *f, void *dst, size_t dst_size, const void *src, size_t src_size, const void *constants, const uint32_t *grid, uint32_t threads) {
+	if (threads > THREADS || fill(0, dst, dst_size) != 0 || fill(1, src, src_size) != 0)
 		return -2;
 	run.function = f, run.dst = window_in(0, dst_size), run.src = window_in(1, src_size), run.constants = constants, run.waited = 0;
+	run.count = threads;
 	memcpy(run.grid, grid, sizeof run.grid);
 	for (run.block[2] = 0; run.block[2] < grid[2]; run.block[2]++)
 		for (run.block[1] = 0; run.block[1] < grid[1]; run.block[1]++)

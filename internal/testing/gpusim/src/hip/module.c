@@ -1,5 +1,5 @@
 // module.c: kernels. A module is code that hiprtc.c compiled for the host, or a code object for AMD's processors: that
-// is checked as a driver does, and the host's build of the kernels of backends/internal/gpucopy runs instead of it.
+// is checked as a driver does, and the host's build of the kernels of dlx runs instead of it.
 
 #include "kernel.h"
 
@@ -27,7 +27,7 @@ struct function {
     struct function *next;
 };
 
-// The kernels of gather.cu, which build.sh compiles for the host.
+// The kernels of gather.cu and convert.cu, which build.sh compiles for the host.
 extern const struct kernel_table dlx_hip_gather;
 
 static void drop(struct module *m) {
