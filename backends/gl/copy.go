@@ -16,9 +16,13 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
-	work := d.copyWork(p.Dst, p.Src)
+	return d.submit(ctx, q, dst, src, d.copyWork(p.Dst, p.Src))
+}
+
+// submit does work that writes dst and reads src, in the order of a stream, or in the calling goroutine if q is nil.
+func (d *device) submit(ctx context.Context, q *queue, dst, src *core.Tensor, work func(*job) error) error {
 	if q == nil {
-		return d.copyHere(ctx, dst, src, work)
+		return d.workHere(ctx, dst, src, work)
 	}
 	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
 		return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
@@ -58,8 +62,8 @@ func (d *device) operandOf(t *core.Tensor) (operand, error) {
 	return operand{t, nil, m.Handle}, nil
 }
 
-// copyHere copies in the calling goroutine, after all earlier work on the tensors.
-func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, work func(*job) error) error {
+// workHere works in the calling goroutine, after all earlier work on the tensors.
+func (d *device) workHere(ctx context.Context, dst, src *core.Tensor, work func(*job) error) error {
 	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
 	if err != nil {
 		return err

@@ -117,11 +117,15 @@ func TestADeviceLeavesTheStateOfAWrappedContext(t *testing.T) {
 	if err := d.Copy(t.Context(), nil, whole, turned); err != nil {
 		t.Fatal(err)
 	}
+	frame := keep(t)(src.Reshape(2500, 4))
+	if err := toPlanes(t, d, keep(t)(core.Empty(t.Context(), d, core.TypeFloat32, []int64{3, 2500}, core.AllocOptions{})), keep(t)(frame.Slice(1, 0, 3, 1))); err != nil {
+		t.Fatal(err)
+	}
 	if after := state(); after != before || before.program != int32(program) || before.size[0] != 512 {
 		t.Errorf("the context has %+v, had %+v", after, before)
 	}
-	if len(inner.programs) == 0 {
-		t.Error("no shader was used")
+	if len(inner.programs) != 2 {
+		t.Errorf("%d shaders were used, want one that copies and one that converts", len(inner.programs))
 	}
 	run(func() { gl.UseProgram(0); gl.DeleteProgram(program) })
 }
