@@ -44,6 +44,9 @@ func TestMetalAndTheHost(t *testing.T) {
 				}
 				joinOn(t, from)
 			}
+			if _, within, _ := converting(t, devices[1]); within.Converted != devices[1].ID() {
+				t.Errorf("%v converted, want %v", within.Converted, devices[1].ID())
+			}
 		})
 	}
 }

@@ -70,7 +70,9 @@ func TestAShaderThatIsRefused(t *testing.T) {
 	d := openAs(t, asItIs)
 	t.Cleanup(func() { closeDevice(t, d) })
 	var err error
-	run := func() { _, err = d.programs.program(shader{name: "wrong", source: func() string { return "#version 450\nno\n" }}) }
+	run := func() {
+		_, err = d.programs.program(shader{name: "wrong", source: func() string { return "#version 450\nno\n" }})
+	}
 	if failed := d.do(t.Context(), "glCreateShaderProgramv", run); failed != nil || !errors.Is(err, core.ErrNotSupported) || len(d.programs) != 0 {
 		t.Errorf("%v, %v, and %d programs are there", failed, err, len(d.programs))
 	}

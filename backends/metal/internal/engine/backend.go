@@ -100,7 +100,7 @@ func describe(v driver.Driver, id driver.ID, info driver.DeviceInfo, index int32
 		TotalMemory: bytesOf(info.WorkingSet),
 		Alignment:   alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapMapHost | core.CapHostView |
-			core.CapSemaphores | core.CapPool | core.CapImportStream | core.CapPeer | core.CapBatchCopy,
+			core.CapSemaphores | core.CapPool | core.CapImportStream | core.CapPeer | core.CapBatchCopy | core.CapConvert,
 	}
 	out.FreeMemory = max(out.TotalMemory-bytesOf(v.AllocatedSize(id)), 0)
 	out.AddFeature("unified_memory", core.CapSubByte, info.Unified, "the host does not reach the GPU's own memory (hasUnifiedMemory)")

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"unsafe"
+
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
@@ -98,21 +100,12 @@ func (e *encoding) copyPieces(c deviceCopy) error {
 
 // gather encodes a copy by kernels, in as many dispatches as they need.
 func (e *encoding) gather(c deviceCopy) error {
-	d := e.device
 	for part := range gpucopy.Plan(c.Geometry, gpucopy.MetalLimits()) {
-		pipeline, err := d.kernels.get(d, part.Shader)
-		if err != nil {
+		x := kernel{part.Shader.String(), part.Shader.MSL, gpucopy.GroupSize}
+		constants := unsafe.Slice((*byte)(unsafe.Pointer(&part.Constants)), unsafe.Sizeof(part.Constants))
+		if err := e.dispatch(x, place{c.Dst, part.Dst.Offset}, place{c.Src, part.Src.Offset}, constants, part.Groups); err != nil {
 			return err
 		}
-		compute, err := e.computes()
-		if err != nil {
-			return err
-		}
-		d.driver.SetPipeline(compute, pipeline)
-		d.driver.SetBuffer(compute, c.Dst.buffer, uint64(part.Dst.Offset), 0)
-		d.driver.SetBuffer(compute, c.Src.buffer, uint64(part.Src.Offset), 1)
-		d.driver.SetBytes(compute, constants(&part.Constants), 2)
-		d.driver.Dispatch(compute, part.Groups, [3]uint32{gpucopy.GroupSize, 1, 1})
 	}
 	return nil
 }

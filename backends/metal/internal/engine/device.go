@@ -6,7 +6,6 @@ import (
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -42,7 +41,7 @@ var (
 func openDevice(v driver.Driver, id driver.ID, index int32) core.Device {
 	v.Retain(id)
 	d := &device{driver: v, id: id, about: v.Describe(id), objects: make(map[driver.ID]*object)}
-	d.kernels.made = make(map[gpucopy.Shader]driver.ID)
+	d.kernels.made = make(map[string]driver.ID)
 	d.Init(d, describe(v, id, d.about, index))
 	d.Pool = blockpool.New(name, &d.Mu, d.newBlock, d.Destroy)
 	return d

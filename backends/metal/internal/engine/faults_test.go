@@ -69,6 +69,11 @@ func life(ctx context.Context, v *fake.Driver, b *Backend) error {
 		l.Copy(d, nil, turned, turnedHost)
 		l.OK(peer.(core.PeerCopier).CopyPeer(ctx, nil, far, x, d))
 	}
+	pixels := l.Tensor(core.Empty(ctx, d, core.TypeUint8, square, core.AllocOptions{}))
+	if pixels == nil {
+		return l.End()
+	}
+	l.OK(d.(core.Converter).ConvertOn(ctx, nil, x, pixels, core.Scaling{Scale: []float32{0.5}}))
 	s, other := l.Stream(d.NewStream(ctx)), l.Stream(d.NewStream(ctx))
 	if s == nil || other == nil {
 		return l.End()
@@ -79,6 +84,7 @@ func life(ctx context.Context, v *fake.Driver, b *Backend) error {
 			l.OK(sem.WaitOn(s, 1))
 		}
 	}
+	l.OK(d.(core.Converter).ConvertOn(ctx, s, x, pixels, core.Scaling{}))
 	l.Copy(d, s, y, x)
 	l.Copy(d, other, back, y)
 	l.OK(peer.(core.PeerCopier).CopyPeer(ctx, s, far, x, d))

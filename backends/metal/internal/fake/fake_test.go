@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -52,6 +54,28 @@ func (s *scene) blit(dst driver.ID, to uint64, src driver.ID, from, size uint64)
 		s.CopyBuffer(e, dst, to, src, from, size)
 		s.EndEncoding(e)
 	})
+}
+
+// convert launches the kernel that converts 64 bytes to float32, after change has changed the launch.
+func (s *scene) convert(change func(k *gpuconvert.Constants, size *int, threads *uint32)) {
+	k := gpuconvert.Constants{Count: 64, Channels: 1, N: [4]uint32{64, 1, 1, 1}, DstStep: [4]int32{1}, SrcStep: [4]int32{1}}
+	size, threads := int(unsafe.Sizeof(k)), uint32(gpuconvert.GroupSize)
+	change(&k, &size, &threads)
+	l, _ := s.NewLibrary(s.device, gpuconvert.MSL())
+	f := s.NewFunction(l, gpuconvert.Kernel)
+	p, _, _ := s.NewPipeline(s.device, f)
+	s.run(func(c driver.ID) {
+		e := s.ComputeEncoder(c)
+		s.SetPipeline(e, p)
+		s.SetBuffer(e, s.private, 0, 0)
+		s.SetBuffer(e, s.shared, 0, 1)
+		s.SetBytes(e, unsafe.Slice((*byte)(unsafe.Pointer(&k)), size), 2)
+		s.Dispatch(e, [3]uint32{1, 1, 1}, [3]uint32{threads, 1, 1})
+		s.EndEncoding(e)
+	})
+	for _, id := range []driver.ID{p, f, l} {
+		s.Release(id)
+	}
 }
 
 // Each broken rule is reported, and nothing that keeps them is.
@@ -123,6 +147,22 @@ func TestBrokenRulesAreReported(t *testing.T) {
 		}},
 		{"host memory that does not begin on a page", "newBufferWithBytesNoCopy", func(s *scene) {
 			s.Release(s.NewBufferNoCopy(s.device, 0x1001, 4096, driver.StorageShared, nil))
+		}},
+		{"a conversion", "", func(s *scene) { s.convert(func(*gpuconvert.Constants, *int, *uint32) {}) }},
+		{"a conversion beyond its destination", "leaves its buffers", func(s *scene) {
+			s.convert(func(k *gpuconvert.Constants, _ *int, _ *uint32) { k.DstFirst = 1 })
+		}},
+		{"a conversion before its source", "leaves its buffers", func(s *scene) {
+			s.convert(func(k *gpuconvert.Constants, _ *int, _ *uint32) { k.Channels, k.ChannelSrc = 2, -1 })
+		}},
+		{"a conversion of an unknown type", "got the constants", func(s *scene) {
+			s.convert(func(k *gpuconvert.Constants, _ *int, _ *uint32) { k.Kinds = 0x70 })
+		}},
+		{"a conversion with constants cut off", "bytes of constants", func(s *scene) {
+			s.convert(func(_ *gpuconvert.Constants, size *int, _ *uint32) { *size -= 4 })
+		}},
+		{"a conversion by other threads", "threadgroups of 64", func(s *scene) {
+			s.convert(func(_ *gpuconvert.Constants, _ *int, threads *uint32) { *threads = 32 })
 		}},
 		{"another object", "is used as a", func(s *scene) { s.Value(s.queue) }},
 	} {

@@ -1,11 +1,8 @@
 package fake
 
 import (
-	"fmt"
-	"math"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 )
 
@@ -85,79 +82,4 @@ func (d *Driver) SetBytes(id driver.ID, data []byte, index int) {
 		d.report("setBytes: of %d bytes as argument %d", len(data), index)
 	}
 	e.bytes = append([]byte(nil), data...)
-}
-
-// Dispatch implements driver.Driver.
-func (d *Driver) Dispatch(id driver.ID, groups, threads [3]uint32) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.encoding(id, compute)
-	dst, src := e.buffers[0], e.buffers[1]
-	var word int
-	if e.pipeline != nil {
-		_, _ = fmt.Sscanf(e.pipeline.name, "gather%d", &word)
-	}
-	size := uint64(threads[0]) * uint64(threads[1]) * uint64(threads[2])
-	switch {
-	case word == 0 || dst.object == nil || src.object == nil || len(e.bytes) != int(unsafe.Sizeof(gpucopy.Constants{})):
-		d.report("dispatchThreadgroups: without a pipeline, buffers or constants")
-		return
-	case uint64(groups[0])*uint64(groups[1])*uint64(groups[2]) == 0 || size == 0 || size > uint64(d.config.Threads):
-		d.report("dispatchThreadgroups:%v threadsPerThreadgroup:%v", groups, threads)
-		return
-	case threads != [3]uint32{gpucopy.GroupSize, 1, 1}:
-		d.report("the kernels need threadgroups of %d threads, not of %v", gpucopy.GroupSize, threads)
-	}
-	var k gpucopy.Constants
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&k)), unsafe.Sizeof(k)), e.bytes)
-	low, high := reach(k.DstFirst, k.DstStep, k.N)
-	fits := func(b binding, low, high int64) bool {
-		return low >= 0 && b.object.inside(b.offset, uint64(high+1)*uint64(word))
-	}
-	srcLow, srcHigh := reach(k.SrcFirst, k.SrcStep, k.N)
-	if !fits(dst, low, high) || !fits(src, srcLow, srcHigh) {
-		d.report("the kernel leaves its buffers: words %d to %d of %v, %d to %d of %v", low, high, dst.object, srcLow, srcHigh, src.object)
-		return
-	}
-	e.use(d, dst.object, true)
-	e.use(d, src.object, false)
-	e.works = append(e.works, func() { gatherWords(k, uint64(word), dst, src) })
-}
-
-// reach returns the lowest and the highest word that a kernel uses on one side.
-func reach(first int32, steps [gpucopy.MaxAxes]int32, n [gpucopy.MaxAxes]uint32) (low, high int64) {
-	low, high = int64(first), int64(first)
-	for i, s := range steps {
-		if n[i] == 0 {
-			return math.MinInt64, 0
-		}
-		if far := int64(s) * int64(n[i]-1); far < 0 {
-			low += far
-		} else {
-			high += far
-		}
-	}
-	return low, high
-}
-
-// gatherWords does what the kernel does, word by word.
-func gatherWords(k gpucopy.Constants, word uint64, dst, src binding) {
-	var at [gpucopy.MaxAxes]uint32
-	to, from := int64(k.DstFirst), int64(k.SrcFirst)
-	for {
-		copy(dst.object.bytesAt(dst.offset+uint64(to)*word, word), src.object.bytesAt(src.offset+uint64(from)*word, word))
-		i := 0
-		for ; i < len(at); i++ {
-			at[i]++
-			to, from = to+int64(k.DstStep[i]), from+int64(k.SrcStep[i])
-			if at[i] < k.N[i] {
-				break
-			}
-			to, from = to-int64(k.DstStep[i])*int64(k.N[i]), from-int64(k.SrcStep[i])*int64(k.N[i])
-			at[i] = 0
-		}
-		if i == len(at) {
-			return
-		}
-	}
 }
