@@ -96,10 +96,10 @@ QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-m
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
 DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
 	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-remote test-metal test-race test-asan test-cross test-arm64 \
-	test-report test-libdlx test-python test-interop test-docker test-bench test-fuzz
+	test-report test-libdlx test-python test-interop test-dpnp test-docker test-bench test-fuzz
 # What this system, or a build with these tags, does not have.
 NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader test-newer-drivers) \
-	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop) \
+	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop test-dpnp) \
 	$(if $(and $(LINUX),$(findstring ucx,$(TAGS))),,test-remote)
 export NOT_HERE
 export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
@@ -318,6 +318,11 @@ bench-interop: setup ## Measure the exchange of tensors with Python's frameworks
 
 test-interop: ## Python's frameworks that install quickly take tensors of dlx, and dlx takes theirs
 	$(DRIVERS) scripts/interop.sh quick
+
+# dpnp needs 2.9 GB of packages, so this is a suite of its own.
+test-dpnp: export PYTHON := $(PYTHON)
+test-dpnp: ## dpnp's arrays of SYCL and tensors of dlx on oneapi:0 are exchanged without a copy
+	scripts/interop.sh dpnp
 
 # What make gpu-kit packs must pass on a machine with one GPU and no driver of another API.
 test-card: export DLX_CUDA_LIBRARY := $(CURDIR)/$(GPUSIM)

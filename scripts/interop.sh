@@ -4,6 +4,7 @@
 #   interop.sh quick     the frameworks of requirements-interop.txt: the table, compared with docs/interop.json, and the tests
 #   interop.sh full      all frameworks, with requirements-interop-full.txt and -mxnet.txt, and those of their own tests
 #                        that must be fetched; writes docs/interop.json and .md
+#   interop.sh dpnp      dpnp, with the tag oneapi: tests of its arrays; "dpnp FILE" also adds the results to a table such as docs/interop.json
 #   interop.sh bench     measures, and writes benchmarks/results/interop-KIND.json and docs/interop-speed.md
 #
 # Packages are installed into .venv-interop and .venv-interop-mxnet, dlx with the backends in DLX_TAGS (cuda, which the
@@ -40,6 +41,26 @@ install_into() {
   done
   echo "$sum" >"$folder/$1.installed"
 }
+
+# dpnp has an environment and a build of dlx of its own, and Intel's OpenCL for the processor. The copies of libraries in
+# the wheels become links.
+if [ "$mode" = dpnp ]; then
+  venv=$venv-dpnp
+  install_into "$venv" requirements-interop-dpnp.txt
+  for file in "$venv"/lib/lib*.so.*; do
+    for twin in "${file%.so.*}.so" "${file%.so.*}".so.*; do
+      if [ "$twin" != "$file" ] && [ ! -L "$twin" ] && [ ! -L "$file" ] && cmp -s "$file" "$twin"; then ln -sfn "${file##*/}" "$twin"; fi
+    done
+  done
+  mkdir -p "$native/vendors"
+  echo "$venv/lib/libintelocl.so" >"$native/vendors/intel.icd"
+  export OCL_ICD_VENDORS=$native/vendors DLX_TAGS=oneapi PYTHONDONTWRITEBYTECODE=1
+  "$venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$native/wheel-oneapi" ./python
+  "$venv/bin/python" -m pip install --quiet --no-deps --no-index --force-reinstall "$native"/wheel-oneapi/dlx-*.whl
+  export PYTHONPATH=$PWD/benchmarks/lab/frameworks
+  [ $# = 1 ] || "$venv/bin/python" benchmarks/lab/frameworks/oneapi.py "$2"
+  exec "$venv/bin/python" -m pytest -q -rsx -p no:cacheprovider benchmarks/lab/frameworks/tests/test_dpnp.py
+fi
 install_into "$venv" requirements-interop.txt requirements-interop-torch.txt
 if [ "$mode" = full ]; then
   install_into "$venv" requirements-interop-full.txt
@@ -68,6 +89,7 @@ full)
   "$venv/bin/python" benchmarks/lab/frameworks/table.py --out "$native/interop.json" --against docs/interop.json || status=1
   "$venv/bin/python" -m suites "$native/interop.json" || status=1
   [ -z "${DLX_TAGS:-}" ] || "$venv/bin/python" benchmarks/lab/frameworks/simulated.py "$native/interop.json" || status=1
+  scripts/interop.sh dpnp "$native/interop.json" || status=1
   cp "$native/interop.json" docs/interop.json
   "$venv/bin/python" benchmarks/lab/frameworks/render.py docs/interop.json docs/interop.md
   "$venv/bin/python" -m pytest -q -rsx -p no:cacheprovider benchmarks/lab/frameworks/tests || status=1

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/backends/oneapi"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/inventory"
 )
@@ -175,4 +176,9 @@ func dlxgo_device_json(device *C.dlx_device, out **C.dlx_text, e *C.dlx_error) C
 		}
 		return setJSON(out, inventory.Describe(d.Properties()))
 	})
+}
+
+//export dlxgo_oneapi_adopt
+func dlxgo_oneapi_adopt(context, device C.uintptr_t, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error { return oneapi.Adopt(uintptr(context), uintptr(device)) })
 }

@@ -234,6 +234,14 @@ DLX_API dlx_status dlx_device_get_info(dlx_device *device, dlx_device_info *info
  * closes the text. */
 DLX_API dlx_status dlx_device_json(dlx_device *device, dlx_text **text, dlx_error *error);
 
+/* Makes every later dlx_device_open of a device of oneAPI use a cl_context of the program, such as that of a sycl::context,
+ * in all registries of the process: the device and the program can then use each other's allocations. Devices that are open
+ * keep their context. context is a cl_context, which is retained until another call for the same device; 0 ends the
+ * adoption. device is a cl_device_id of it. Fails with DLX_ERR_DEVICE if the context does not have the device or the device
+ * has no unified shared memory, with DLX_ERR_INVALID if the driver rejects either, and with DLX_ERR_NOT_SUPPORTED in a
+ * build without the tag oneapi. */
+DLX_API dlx_status dlx_oneapi_adopt(uintptr_t context, uintptr_t device, dlx_error *error);
+
 /* ---- Tensors ---------------------------------------------------------------------------------------------------- */
 
 enum { DLX_MAX_RANK = 64 }; /* the largest number of axes */

@@ -106,6 +106,7 @@ ENTRY(device_close, (dlx_device *device, dlx_error *error), NOTHING, (device, er
 ENTRY(device_get_info, (dlx_device *device, dlx_device_info *info, dlx_error *error), CLEAR_STRUCT(info),
 	(device, info, error))
 ENTRY(device_json, (dlx_device *device, dlx_text **text, dlx_error *error), CLEAR(text), (device, text, error))
+ENTRY(oneapi_adopt, (uintptr_t context, uintptr_t device, dlx_error *error), NOTHING, (context, device, error))
 
 ENTRY(tensor_alloc, (dlx_device *device, const dlx_tensor_spec *spec, const dlx_alloc_options *options,
 	int64_t timeout_ns, dlx_tensor **tensor, dlx_error *error), CLEAR(tensor),

@@ -78,7 +78,7 @@ func (d *device) findAllocation(call string, p uintptr) (a driver.Allocation, re
 	before := int64(p - a.Base)
 	switch {
 	case a.Kind == driver.USMUnknown:
-		return a, 0, d.errorf(core.ErrInvalid, call, "%#x is not in an allocation of this cl_context: open the device by Wrap over the cl_context of the allocation; memory of malloc is the host's", p)
+		return a, 0, d.errorf(core.ErrInvalid, call, "%#x is not in an allocation of this cl_context: open the device by Wrap over the cl_context of the allocation (in Python: dlx.adopt_sycl_context); memory of malloc is the host's", p)
 	case before < 0 || before > a.Size:
 		return a, 0, d.errorf(core.ErrInvalid, call, "the driver says that %#x is in an allocation of %d bytes at %#x", p, a.Size, a.Base)
 	case a.Device != 0 && a.Device != d.handle:

@@ -102,6 +102,23 @@ def simulated(table):
     return lines
 
 
+def oneapi(table):
+    found = table["oneapi"]
+    names = {"from": "dlx takes an array of dpnp", "to": "dpnp takes a tensor of dlx that was moved to oneapi:0"}
+    lines = ["", "## dpnp: unified shared memory of SYCL", "",
+             "The device is the processor, by Intel's runtime of OpenCL (" + ", ".join(f"{k} {v}" for k, v in found["versions"].items()) + "). "
+             "The memory is shared in both directions, in every kind of USM, after `dlx.adopt_sycl_context(x)`, where x is any array of "
+             "dpnp: an allocation belongs to one context of SYCL. Without this call dlx and dpnp have a context each, and refuse each "
+             "other's tensors, which then go through the host. dlx waits for `x.sycl_queue` when it takes an array, since `__dlpack__` does "
+             "not. A program that writes on SYCL's queue what dlx reads later waits for that queue itself. `make test-dpnp` tests "
+             "this. SYCL over Level Zero is refused, and not tested.", "",
+             "| direction | kind of memory | shared, with the right values | refused |", "|---|---|---|---|"]
+    for row in found["rows"]:
+        refused = "; ".join(f"{kind}: {escape(text)}" for kind, text in row["refused"].items())
+        lines.append(f"| {names[row['direction']]} | {row['kind']} | {', '.join(row['passed'])} | {refused} |")
+    return lines
+
+
 def summary(table):
     lines = ["## By direction", "", "| framework | version | direction | " + " | ".join(KINDS) + " | shared in place |",
              "|---|---|---|" + "---|" * (len(KINDS) + 1)]
@@ -162,7 +179,7 @@ def escape(text):
 
 def main():
     table = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    lines = [HEAD, *overview(table), *defects(table), *own_tests(table), *simulated(table), "", *summary(table), "", "## Details", "",
+    lines = [HEAD, *overview(table), *defects(table), *own_tests(table), *simulated(table), *oneapi(table), "", *summary(table), "", "## Details", "",
              "✓ passed, – refused, · absent, ✗ wrong, ☠ crashed. A number refers to the list below the tables; "
              "✓ without a number is shared, and with `copy=True` copied. One sign stands for all three values of copy."]
     for framework in table["frameworks"]:

@@ -111,6 +111,7 @@ static void no_result(dlx_registry *registry, dlx_device *device, dlx_tensor *te
 	FAILS(want, dlx_device_open(registry, "cpu", 0, NULL, &err));
 	FAILS(want, dlx_device_get_info(device, NULL, &err));
 	FAILS(want, dlx_device_json(device, NULL, &err));
+	CHECK(dlx_oneapi_adopt(0, 0, &err) != DLX_OK && err.text[0] != 0);
 	FAILS(want, dlx_tensor_alloc(device, &spec, NULL, 0, NULL, &err));
 	FAILS(want, dlx_tensor_wrap(NULL, 0, 0, &spec, NULL, NULL, NULL, &err));
 	FAILS(want, dlx_tensor_view(tensor, 1, shape, NULL, 0, NULL, &err));

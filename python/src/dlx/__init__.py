@@ -18,6 +18,7 @@ from ._C import Tensor, from_dlpack
 from ._file import File, open, save
 from ._load import Loaded, load
 from ._stream import Event, Stream
+from ._sycl import adopt_sycl_context
 from ._types import Device, devices, dtype, empty, metrics
 from ._version import VERSION as __version__
 
@@ -28,6 +29,7 @@ __all__ = [
     "Loaded",
     "Stream",
     "Tensor",
+    "adopt_sycl_context",
     "devices",
     "dtype",
     "empty",

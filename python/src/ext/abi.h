@@ -20,6 +20,7 @@ enum {
     DEVICE_ROCM = 10,
     DEVICE_ROCM_HOST = 11,
     DEVICE_CUDA_MANAGED = 13,
+    DEVICE_ONEAPI = 14,
     DEVICE_WEBGPU = 15,
     DEVICE_GL = 34 // not of DLPack: dlx uses it for OpenGL
 };

@@ -83,6 +83,26 @@ static Tensor *from_table(State *s, const DLExchange *api, PyObject *x) {
     return note_stream(take_versioned(s, m, true), api);
 }
 
+// settle_sycl waits for the queue of a producer on oneAPI, such as dpnp: without a queue of SYCL's that belongs to the
+// consumer, __dlpack__ does not wait for work that was begun.
+static Tensor *settle_sycl(Tensor *t, PyObject *x) {
+    if (t == NULL || t->t.device.type != DEVICE_ONEAPI)
+        return t;
+    PyObject *queue = PyObject_GetAttrString(x, "sycl_queue");
+    PyObject *done = queue != NULL ? PyObject_CallMethod(queue, "wait", NULL) : NULL;
+    Py_XDECREF(queue);
+    if (done == NULL && queue == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear(); // a producer that has no queue
+        return t;
+    }
+    if (done == NULL) {
+        Py_DECREF(t);
+        return NULL;
+    }
+    Py_DECREF(done);
+    return t;
+}
+
 // from_method calls __dlpack__ with the keywords, and, since old producers know none, without any.
 static Tensor *from_method(State *s, PyObject *x, PyObject *kwargs) {
     PyObject *capsule;
@@ -112,7 +132,7 @@ static Tensor *from_method(State *s, PyObject *x, PyObject *kwargs) {
     }
     Tensor *t = take_capsule(s, capsule);
     Py_DECREF(capsule);
-    return note_stream(t, NULL);
+    return settle_sycl(note_stream(t, NULL), x);
 }
 
 static Tensor *from_object(State *s, PyObject *x) {

@@ -250,6 +250,17 @@ static PyObject *metrics_json(PyObject *module, PyObject *ignored) {
     return status == DLX_OK ? go_text(go, text) : go_exception(&e);
 }
 
+static PyObject *oneapi_adopt(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long context, device;
+    if (!PyArg_ParseTuple(args, "KK:oneapi_adopt", &context, &device))
+        return NULL;
+    const struct GoLib *go = go_load();
+    if (go == NULL || go_adopt(go, (uintptr_t)context, (uintptr_t)device) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *go_live(PyObject *module, PyObject *ignored) {
     (void)module, (void)ignored;
     const struct GoLib *go = go_loaded();
@@ -305,6 +316,7 @@ PyMethodDef golib_methods[] = {
     {"as_type", as_type, METH_VARARGS, NULL},
     {"devices_json", devices_json, METH_NOARGS, NULL},
     {"metrics_json", metrics_json, METH_NOARGS, NULL},
+    {"oneapi_adopt", oneapi_adopt, METH_VARARGS, NULL},
     {"go_live", go_live, METH_NOARGS, NULL},
     {"go_version", go_version, METH_NOARGS, NULL},
     {"go_loaded", loaded, METH_NOARGS, NULL},

@@ -9,7 +9,7 @@
 
 #define GO_FUNCTIONS(X)                                                                                                \
     X(abi_version) X(version_minor) X(version) X(live) X(flush) X(text_data) X(text_close) X(registry_open)            \
-    X(registry_json) X(device_open) X(tensor_alloc) X(tensor_view) X(tensor_as_type) X(tensor_close)                   \
+    X(registry_json) X(device_open) X(oneapi_adopt) X(tensor_alloc) X(tensor_view) X(tensor_as_type) X(tensor_close)                   \
     X(tensor_with_lanes)                                                                                               \
     X(tensor_get_info) X(tensor_wait_ready) X(tensor_wait_idle) X(tensor_import) X(tensor_export)                      \
     X(tensor_handoff) X(file_open_with) X(file_close) X(file_json) X(file_tensor) X(file_save) X(file_save_metadata)        \
@@ -51,6 +51,8 @@ PyObject *go_text(const struct GoLib *go, dlx_text *text);
 dlx_registry *go_registry(const struct GoLib *go);
 // go_device returns an open device, which belongs to the process.
 dlx_device *go_device(const struct GoLib *go, DLDevice id);
+// go_adopt makes devices of oneAPI that are opened later use a cl_context. It returns -1 with an exception.
+int go_adopt(const struct GoLib *go, uintptr_t context, uintptr_t device);
 // go_tensor returns a tensor of libdlx for t, which the caller closes.
 dlx_tensor *go_tensor(const struct GoLib *go, Tensor *t);
 // go_source is go_tensor for a move to target.

@@ -218,3 +218,23 @@ dlx_device *go_device(const struct GoLib *go, DLDevice id) {
         go_exception(&e);
     return found;
 }
+
+int go_adopt(const struct GoLib *go, uintptr_t context, uintptr_t device) {
+    dlx_error e;
+    bool open = false;
+    dlx_status status = DLX_OK;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&mu);
+    for (Device *d = devices; d != NULL; d = d->next)
+        open |= d->id.type == DEVICE_ONEAPI;
+    if (!open)
+        status = go->oneapi_adopt(context, device, &e);
+    pthread_mutex_unlock(&mu);
+    Py_END_ALLOW_THREADS
+    if (open)
+        PyErr_SetString(PyExc_RuntimeError, "dlx: a device of oneAPI is open, and keeps its context: call "
+                                            "adopt_sycl_context before the first use of oneapi:0");
+    else if (status != DLX_OK)
+        go_exception(&e);
+    return open || status != DLX_OK ? -1 : 0;
+}

@@ -1,0 +1,52 @@
+"""Contexts of SYCL."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from typing import Any
+
+from . import _C
+
+
+def adopt_sycl_context(context: Any) -> None:
+    """Make the devices oneapi:N use a context of SYCL, so that its arrays and those of dlx are exchanged without a copy.
+
+    context is a dpctl.SyclContext, such as the sycl_context of an array of dpnp, or an object with such an attribute. Its
+    devices must be those of OpenCL. An allocation of SYCL belongs to one context, and other contexts know nothing of it;
+    dpctl has one default context for each device. Call this before the first use of a device of oneAPI: a device that is
+    open keeps its context, and the call raises RuntimeError.
+    """
+    context = getattr(context, "sycl_context", context)
+    if not hasattr(context, "addressof_ref") or not hasattr(context, "get_devices"):
+        raise TypeError(f"dlx: {type(context).__name__} is not a context of dpctl: pass a dpctl.SyclContext, or an array that has one")
+    devices = context.get_devices()
+    for device in devices:
+        # SYCL ends the process if it is asked for the objects of another backend.
+        if device.backend.name != "opencl":
+            raise ValueError(f"dlx: a device of the context is one of {device.backend.name}, and dlx shares memory with those of opencl: set ONEAPI_DEVICE_SELECTOR=opencl:*")
+    sycl = _libsycl()
+    native = _get(sycl, "context", context.addressof_ref())
+    for device in devices:
+        _C.oneapi_adopt(native, _get(sycl, "device", device.addressof_ref()))
+
+
+def _libsycl() -> ctypes.CDLL:
+    """Return the library of SYCL that the process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        found = re.search(r"/\S*/libsycl\.so\.[\d.]+", maps.read())
+    if not found:
+        raise RuntimeError("dlx: the process has not loaded libsycl.so: import dpctl first")
+    return ctypes.CDLL(found[0], mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+
+
+def _get(sycl: ctypes.CDLL, kind: str, address: int) -> int:
+    """Call sycl::context::get() or sycl::device::get(), which return the object of OpenCL."""
+    name = f"_ZNK4sycl3_V1{len(kind)}{kind}3getEv"
+    try:
+        get = getattr(sycl, name)
+    except AttributeError:
+        raise RuntimeError(f"dlx: {sycl._name} has no function {name}: dlx knows libsycl.so.8 and 9") from None
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    return int(get(address) or 0)
