@@ -16,7 +16,7 @@ import (
 // for it is received there.
 type openSemaphore struct {
 	external core.ExternalSemaphore
-	tensors  int // held, that wait for it; guarded by the connection's mutex
+	tensors  int // and frames that wait for it; guarded by the connection's mutex
 
 	// busy holds one element while a call uses what is below.
 	busy      chan struct{}
@@ -102,7 +102,7 @@ func (c *Conn) takeResult(payload []byte) error {
 	ended := x.ended
 	c.mu.Unlock()
 	x.result.Complete(r.err())
-	go x.order.release(!r.missing) // it waits for the device
+	go x.order.release(x.message.value, !r.missing) // it waits for the device
 	if ended {
 		c.end(x)
 	}
@@ -137,7 +137,7 @@ func (c *Conn) order(ctx context.Context, x *heldTensor, device core.Device, r *
 	}
 	bound, stop := c.bound(ctx)
 	defer stop()
-	waited, err := x.order.wait(bound, c, device, x.message.value)
+	e, err := x.order.arrival(bound, c, device, x.message.value, x.result)
 	if err != nil {
 		if isOf(ctx, err) {
 			return nil, err
@@ -147,7 +147,20 @@ func (c *Conn) order(ctx context.Context, x *heldTensor, device core.Device, r *
 		return x.result, nil
 	}
 	r.Wait = stream.SemaphoreWait
-	return &arrival{waited, x.result}, nil
+	return e, nil
+}
+
+// arrival makes the device wait for a value of the semaphore, and returns the event that this has happened, and that the
+// peer has told the result.
+func (s *openSemaphore) arrival(ctx context.Context, c *Conn, device core.Device, value uint64, result *stream.Event) (core.Event, error) {
+	waited, err := s.wait(ctx, c, device, value)
+	if err != nil {
+		return nil, err
+	}
+	if told, _ := result.Done(); told { // meanwhile: nobody else may end the wait
+		go s.release(value, true)
+	}
+	return &arrival{waited, result}, nil
 }
 
 // wait makes the stream of the semaphore wait for a value, and returns an event behind that.
@@ -165,7 +178,7 @@ func (s *openSemaphore) wait(ctx context.Context, c *Conn, device core.Device, v
 	if err := s.semaphore.WaitOn(s.stream, value); err != nil {
 		return nil, err
 	}
-	s.value, s.last = value, nil
+	s.value, s.last = max(s.value, value), nil
 	after, err := s.stream.Record()
 	if err != nil { // release ends the wait
 		return nil, err
@@ -206,15 +219,18 @@ func (s *openSemaphore) open(ctx context.Context, device core.Device) error {
 	return nil
 }
 
-// release ends an unfinished wait. If the peer says that it has signalled, or may still do so, the
-// wait has a moment to end by that.
-func (s *openSemaphore) release(signalled bool) {
+// release ends an unfinished wait for a value. If the peer says that it has signalled, or may still do so, the
+// wait has a moment to end by that. A later wait, for a larger value, has a release of its own: this one must
+// not signal its value.
+func (s *openSemaphore) release(value uint64, signalled bool) {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
-	s.end(signalled)
+	if s.value == value {
+		s.end(signalled)
+	}
 }
 
-// end is release. The caller holds busy.
+// end ends the latest wait, and those before. The caller holds busy.
 func (s *openSemaphore) end(signalled bool) {
 	if s.closed || s.semaphore == nil || s.value == 0 {
 		return

@@ -120,7 +120,7 @@ func newConn(socket *net.UnixConn, o Options, q *quotas) (_ *Conn, err error) {
 		c.self = append(c.self, describe(d))
 	}
 	sent, err := c.tryMessage(kindHello, func(b []byte) []byte {
-		return appendHello(b, hello{features: featureRings | featureOrder, limits: o.Limits, devices: c.self})
+		return appendHello(b, hello{features: featureOrder | featureRings | featureWork, limits: o.Limits, devices: c.self})
 	})
 	if err != nil {
 		return nil, c.lastWords(lost(err))
@@ -354,6 +354,10 @@ func (c *Conn) fail(err error) {
 	for _, n := range notes {
 		_, _ = c.tryMessage(n.kind, func(b []byte) []byte { return append(b, n.payload...) })
 	}
+	for m := c.nextWork(); m != nil; m = c.nextWork() {
+		_, _ = c.tryMessage(kindWork, func(b []byte) []byte { return appendWork(b, &m.workMessage) })
+		m.told()
+	}
 	r, text := farewell(err)
 	_, _ = c.tryMessage(kindGoodbye, func(b []byte) []byte { return appendGoodbye(b, r, text) })
 	<-c.writing
@@ -471,7 +475,7 @@ func (c *Conn) handle(b []byte, fds []int, sequence uint64) error {
 		err = c.takeForget(payload)
 	case kindReleased:
 		err = c.takeReleased(payload)
-	case kindRing, kindSubscribe, kindJoined, kindLeave, kindRingEnd:
+	case kindRing, kindSubscribe, kindJoined, kindLeave, kindRingEnd, kindWork:
 		owned, err = c.takeRingMessage(h.kind, payload, fds)
 	default:
 		err = violation("kind %d of messages is not known to version %d", h.kind, wireVersion)

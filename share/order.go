@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,12 +40,14 @@ type lane struct {
 	passed   bool // the peer has it
 }
 
-// turn is the use of a lane for one tensor.
+// turn is the use of a lane for one tensor, or one frame of a ring.
 type turn struct {
+	conn      *Conn
 	lane      *lane
 	value     uint64
 	write     core.Event // of the tensor
 	signalled core.Event
+	missing   bool // the semaphore does not reach the value; set when the turn is over
 }
 
 // result says how the work ended that a tensor of the peer waits for.
@@ -64,22 +67,35 @@ func (c *Conn) orderOnDevice(ctx context.Context, p *parcel, t *core.Tensor, e c
 		return nil
 	}
 	l, err := c.lane(ctx, d)
-	if err != nil {
-		p.waits(err)
-		return nil
-	}
-	x, usable, err := l.follow(e)
 	if err == nil {
-		return x
+		var x *turn
+		if x, err = c.follow(l, e); err == nil {
+			return x
+		}
 	}
 	p.waits(err)
+	return nil
+}
+
+// follow makes a lane, which the caller has for itself, follow e. On failure it gives the lane back.
+func (c *Conn) follow(l *lane, e core.Event) (*turn, error) {
+	x, usable, err := l.follow(e)
+	if err != nil {
+		c.giveBackLane(l, usable)
+		return nil, err
+	}
+	x.conn = c
+	return x, nil
+}
+
+// giveBackLane makes a lane free for others, or closes it unless it is usable and the connection is open.
+func (c *Conn) giveBackLane(l *lane, usable bool) {
 	c.mu.Lock()
 	keep := c.idle(l) && usable
 	c.mu.Unlock()
 	if !keep {
 		c.drop(l)
 	}
-	return nil
 }
 
 // idle makes a lane free for other tensors. It reports false if the connection has ended: the
@@ -289,14 +305,8 @@ func (c *Conn) settle(x *turn, tensor uint64) {
 		c.drop(l)
 		return
 	}
-	r := result{tensor: tensor}
-	if failed != nil {
-		r.status, r.text = statusOf(failed), failed.Error()
-	}
-	if unsignalled != nil {
-		now, err := l.made.Value()
-		r.missing = err != nil || now < x.value
-	}
+	r := resultOf(failed)
+	r.tensor, r.missing = tensor, x.isMissing(unsignalled)
 	once := l.binary || r.missing
 	c.mu.Lock()
 	switch s := c.inFlight[tensor]; {
@@ -315,6 +325,24 @@ func (c *Conn) settle(x *turn, tensor uint64) {
 	if !keep {
 		c.drop(l)
 	}
+}
+
+// isMissing reports whether the semaphore does not reach the value, after the work of the lane's stream has ended with
+// the error unsignalled.
+func (x *turn) isMissing(unsignalled error) bool {
+	if unsignalled == nil {
+		return false
+	}
+	now, err := x.lane.made.Value()
+	return err != nil || now < x.value
+}
+
+// resultOf returns how work ended, by its error.
+func resultOf(failed error) (r result) {
+	if failed != nil {
+		r.status, r.text = statusOf(failed), failed.Error()
+	}
+	return r
 }
 
 // statusOf returns the status of work that failed with err.
@@ -339,7 +367,7 @@ func (c *Conn) drain() {
 				return false
 			}
 		}
-		return true
+		return !slices.ContainsFunc(c.frames.readers, (*reader).isWaiting)
 	})
 	if err != nil {
 		return
@@ -366,6 +394,7 @@ func (c *Conn) reads() (pending []core.Event, used []*core.Buffer) {
 		s.mu.Lock()
 		for i := range s.slots {
 			switch x := &s.slots[i]; {
+			case x.work.isAwaited(): // like a tensor
 			case x.after != nil:
 				pending = append(pending, x.after.pending...)
 			case x.frame != 0:

@@ -94,12 +94,20 @@ type Reader struct {
 	To          core.DeviceID      `json:"to"`           // where it uses the frame, as it calls the device
 	Mechanism   exchange.Mechanism `json:"mechanism"`    // Map if it uses the memory of the slot
 	BytesCopied int64              `json:"bytes_copied"` // of each frame, by the subscriber
+
+	// Wait says how it waits for the work on a frame that was unfinished when it was sent: SemaphoreWait if its device
+	// can wait, HostWait if its process waits for a message. It is NoWait for other frames.
+	Wait stream.Wait `json:"wait,omitzero"`
+	// Refused says why its device cannot wait, or why Send has waited.
+	Refused string `json:"refused,omitempty"`
 }
 
 // RingReport says how a frame was passed on.
 type RingReport struct {
-	Sequence uint64      // number of the frame, from 1 on
-	Wait     stream.Wait // HostWait if Send has waited for work on the slot
+	Sequence uint64 // number of the frame, from 1 on
+	// Wait is HostWait if Send has waited for the work on the slot. It is SemaphoreWait if the work was unfinished, and
+	// each subscriber waits for it by itself; see Reader.Wait.
+	Wait stream.Wait
 	// Readers are the subscribers at that time. The caller does not change the slice, which
 	// later reports share.
 	Readers []Reader
@@ -131,6 +139,7 @@ type Publisher struct {
 	next     int    // slot to begin the search at
 	blamed   bool   // a wait of Loan was counted since the last loan
 	sleepers int
+	working  int             // frames whose work is unfinished
 	watched  <-chan struct{} // of the context whose end wakes the publisher
 	unwatch  func() bool
 	closed   bool
@@ -142,9 +151,10 @@ type publishedSlot struct {
 	buffer  *core.Buffer // of tensor
 	owner   *publishedOwner
 	loaned  bool
-	free    bool   // it is known that no subscriber needs the frame
-	frame   uint64 // that it holds; 0 if none
-	retired int    // waits for the device
+	free    bool       // it is known that no subscriber needs the frame
+	frame   uint64     // that it holds; 0 if none
+	retired int        // waits for the device, or for the end of a process
+	work    *frameWork // of the frame, if it was sent before its work was done
 }
 
 // publishedOwner is the owner of the memory of a slot's tensor.
@@ -321,11 +331,14 @@ func (p *Publisher) isClosed(call string) error {
 
 // Close ends the ring. Subscribers of a ring of the mode Queue still receive the frames that were
 // sent; call [Publisher.WaitReleased] before the end of their connections. Tensors that were loaned
-// stay open until the caller closes them. A second Close does nothing. Close always returns nil.
+// stay open until the caller closes them. Close waits for a second at most for unfinished work on frames
+// that were sent; subscribers then get an error for those frames. A second Close does nothing. Close
+// always returns nil.
 func (p *Publisher) Close() error {
 	if p == nil || p.words == nil {
 		return nil
 	}
+	p.drain()
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()

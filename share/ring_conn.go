@@ -20,7 +20,9 @@ type rings struct {
 	subscriptions    map[uint32]*Subscription
 	lastSubscription uint32
 
-	notes []note // messages that wait to be written
+	notes   []note    // messages that wait to be written
+	telling []*reader // that are to be told of the work on frames
+	stuck   bool      // the peer has not read when it was to get a semaphore for a frame
 }
 
 func newRings() rings {
@@ -198,6 +200,8 @@ func (c *Conn) takeRingMessage(k kind, payload []byte, fds []int) (owned bool, e
 		return false, c.takeJoined(payload)
 	case kindLeave:
 		return false, c.takeLeave(payload)
+	case kindWork:
+		return false, c.takeWork(payload)
 	default:
 		return false, c.takeRingEnd(payload)
 	}
@@ -213,7 +217,7 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		return violation("subscription %d has no descriptor", m.id)
 	}
 	c.mu.Lock()
-	o, last, twice, waiting, peer := c.offers[m.ring], c.lastRing, c.readers[m.id] != nil, len(c.notes), c.peer
+	o, last, twice, waiting, peer, features := c.offers[m.ring], c.lastRing, c.readers[m.id] != nil, len(c.notes), c.peer, c.features
 	c.mu.Unlock()
 	switch {
 	case m.ring == 0 || m.ring > last:
@@ -230,7 +234,7 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		if err != nil {
 			return err
 		}
-		r := &reader{publisher: p, conn: c, id: m.id, page: page, process: -1, hold: m.hold, info: Reader{Peer: peer, To: m.to, Mechanism: m.how, BytesCopied: m.copied}}
+		r := &reader{publisher: p, conn: c, id: m.id, page: page, process: -1, hold: m.hold, mayWait: features&featureWork != 0, info: Reader{Peer: peer, To: m.to, Mechanism: m.how, BytesCopied: m.copied}}
 		if !p.ring.isHost() {
 			r.process = c.socket.process(peer)
 		}
@@ -241,6 +245,7 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 			answer.first = r.first
 			c.mu.Lock()
 			c.addReader(r)
+			c.telling = append(c.telling, r) // of the newest frame
 			c.mu.Unlock()
 		} else {
 			c.mu.Lock()
@@ -280,7 +285,7 @@ func (c *Conn) takeLeave(payload []byte) error {
 // the peer are free at once.
 func (c *Conn) endRings() {
 	c.mu.Lock()
-	offers, rings, subscriptions := c.offers, c.announced, slices.Collect(maps.Values(c.subscriptions))
+	offers, rings, subscriptions, cause := c.offers, c.announced, slices.Collect(maps.Values(c.subscriptions)), c.err
 	c.rings = newRings()
 	c.mu.Unlock()
 	for _, o := range offers {
@@ -288,6 +293,7 @@ func (c *Conn) endRings() {
 	}
 	for _, s := range subscriptions {
 		s.end()
+		s.abandon(cause)
 	}
 	for _, r := range rings {
 		closeFD(r.fd)

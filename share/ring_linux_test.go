@@ -238,10 +238,11 @@ func TestReleaseWaitsForViewsAndWork(t *testing.T) {
 	}
 }
 
-// Send waits for the work that fills a slot. A slot whose work failed is not sent.
+// Send waits for the work that fills a slot, if a subscriber is too old to do so. A slot whose work has failed is not sent.
 func TestSendOfASlotThatIsBeingWritten(t *testing.T) {
 	d, e := host(t), host(t)
 	a, b := connected(t, of(d), of(e))
+	old(t, a)
 	p := publish(t, a, Ring{Slots: 2, Device: d, Mode: Queue})
 	s := subscribe(t, b, SubscribeOptions{})
 	x, err := p.Loan(t.Context())

@@ -17,13 +17,17 @@ type reader struct {
 	page      *mapping // of the subscriber's words, for reading; the publisher holds a reference
 	process   int      // descriptor of its process, or -1; the publisher owns it
 	info      Reader
-	hold      int // frames that it may hold, in the mode Latest
+	hold      int  // frames that it may hold, in the mode Latest
+	mayWait   bool // its dlx takes frames whose work is unfinished
 
 	first   uint64 // frame that it gets
 	end     uint64 // frames from this one on are not for it
 	blocked int    // slots that it has kept from a loan
 	left    bool
 	gone    bool // it was removed, and its page is unmapped
+
+	works []toldWork // of each slot; nil before the first one
+	due   []int      // slots of which the subscriber is to be told
 
 	// Counts for Stats.
 	sent     int64 // frames
@@ -53,7 +57,16 @@ func (p *Publisher) join(r *reader) (refused string) {
 	}
 	r.first, r.end = p.count+1, never
 	if p.ring.Mode == Latest && p.count > 0 { // there is a newest frame
-		r.first = p.count
+		switch w := p.slots[p.latest].work; {
+		case w == nil:
+			r.first = p.count
+		case r.mayWait:
+			r.first = p.count
+			if !w.ended {
+				w.readers = append(w.readers, r)
+			}
+			r.owe(w)
+		}
 	}
 	p.setReaders(append(slices.Clone(p.readers), r))
 	return ""

@@ -43,7 +43,8 @@ func (f Frame) Release() {
 
 // Err returns nil if the elements are those that were sent. It is for programs that read them in
 // place: call it after that. It returns core.ErrClosed if the frame was released, or if the publisher has
-// written the slot again, which it may when the connection has ended.
+// written the slot again, which it may when the connection has ended. If the work that writes the frame has failed,
+// Err returns its error. It does not wait for that work.
 func (f Frame) Err() error {
 	s := f.subscription
 	if f.slot == inCopy {
@@ -54,11 +55,14 @@ func (f Frame) Err() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.slots[f.slot].frame != f.number:
+	switch x := &s.slots[f.slot]; {
+	case x.frame != f.number:
 		return core.Errorf(core.ErrClosed, "share", "Err", "frame %d of ring %q was released", f.number, s.message.name)
 	case s.sequence(f.slot)&^looking != 2*f.number:
 		return core.Errorf(core.ErrClosed, "share", "Err", "the publisher of ring %q has written the slot of frame %d again: the connection has ended", s.message.name, f.number)
+	case x.work != nil && x.work.frame == f.number:
+		_, err := x.work.result.Done()
+		return err
 	}
 	return nil
 }
@@ -69,7 +73,9 @@ func (s *Subscription) sequence(slot int) uint64 {
 }
 
 // Receive waits for the next frame: in the mode Queue the one after the last frame, and in the mode
-// Latest the newest one. The caller releases the result.
+// Latest the newest one. The caller releases the result. The work that writes the frame may be unfinished: Ready
+// of its tensor is then an event that is done with that work, and that has its error, or that of a
+// connection which has ended.
 //
 // Receive returns ctx's error; an error that wraps core.ErrClosed and io.EOF when the publisher has
 // ended the ring and all frames were received; core.ErrOutOfMemory if more frames than
@@ -102,9 +108,13 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 		switch {
 		case err != nil:
 			return Frame{}, s.failed(err)
-		case f.number != 0 && s.device != nil:
-			return s.move(ctx, f)
 		case f.number != 0:
+			if f.slot >= unfinished {
+				f = s.arrive(ctx, f)
+			}
+			if s.device != nil {
+				return s.move(ctx, f)
+			}
 			return f, nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -178,7 +188,13 @@ func (s *Subscription) take() (Frame, error) {
 			return Frame{}, brokenError{violation("the publisher of ring %q has written frame %d where frame %d was not released", s.message.name, n, s.next)}
 		}
 	}
-	return s.frame(s.next, slot)
+	if slot&unfinished == 0 {
+		return s.frame(s.next, slot)
+	}
+	if slot &^= unfinished; slot < len(s.slots) && !s.isTold(s.next, slot) {
+		return Frame{}, nil // the message is on its way
+	}
+	return s.lateFrame(s.next, slot)
 }
 
 // takeLatest claims the newest frame. s.mu is held.
@@ -188,14 +204,22 @@ func (s *Subscription) takeLatest() (Frame, error) {
 	}
 	const tries = 1000 // the publisher has sent as many frames meanwhile; the caller looks again
 	for range tries {
-		n, slot := unpack(atomic.LoadUint64(s.words.u64(publishedAt)))
+		n, marked := unpack(atomic.LoadUint64(s.words.u64(publishedAt)))
+		slot := marked &^ unfinished
 		if slot >= len(s.slots) || s.slots[slot].isUsed() || n < s.next {
 			return s.frame(n, slot) // which says what is wrong
 		}
 		claim := s.page.u64(claimsAt + 8*int64(slot))
 		atomic.StoreUint64(claim, n)
 		if s.sequence(slot) == 2*n {
-			return s.frame(n, slot)
+			if marked == slot {
+				return s.frame(n, slot)
+			}
+			if s.isTold(n, slot) {
+				return s.lateFrame(n, slot)
+			}
+			atomic.StoreUint64(claim, 0)
+			return Frame{}, nil
 		}
 		atomic.StoreUint64(claim, 0) // the publisher looks for claims of it, or writes it
 	}

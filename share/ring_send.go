@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // Loan returns the tensor of a free slot, whose elements are anything. The caller fills it,
 // and passes it to [Publisher.Send], which takes it over, or closes it to give the slot back.
 //
 // In the mode Queue, Loan waits until all subscribers have released a slot. In the mode Latest it
-// does not wait. Loan returns ctx's error, core.ErrClosed if the publisher is closed, and in the
+// does not wait for subscribers. In both modes, a slot that was sent with unfinished work is free when that
+// work is done. Loan returns ctx's error, core.ErrClosed if the publisher is closed, and in the
 // mode Latest core.ErrOutOfMemory if the program itself has too many slots: those that were
 // loaned, and those of which it has kept views.
 func (p *Publisher) Loan(ctx context.Context) (*core.Tensor, error) {
@@ -62,6 +62,9 @@ func (p *Publisher) loan() (*core.Tensor, error) {
 	sequence := p.sequence(i)
 	atomic.StoreUint64(sequence, *sequence&^looking|1)
 	s.loaned, s.free, p.blamed = true, false, false
+	if s.work != nil {
+		s.work = nil
+	}
 	p.last, p.next = i, i+1
 	if p.next == len(p.slots) {
 		p.next = 0
@@ -146,7 +149,7 @@ func (p *Publisher) findLatest() (int, error) {
 		p.sweep()
 	}
 	for {
-		own := 0
+		own, working := 0, false
 		for _, r := range p.readers {
 			r.blocked = 0
 		}
@@ -157,6 +160,7 @@ func (p *Publisher) findLatest() (int, error) {
 			}
 			if !p.isIdle(i) {
 				own++
+				working = working || p.slots[i].retired > 0
 				continue
 			}
 			sequence := p.sequence(i)
@@ -178,6 +182,9 @@ func (p *Publisher) findLatest() (int, error) {
 				ended = true
 				p.accuse(r)
 			}
+		}
+		if working && !ended {
+			return -1, nil
 		}
 		if !ended {
 			return -1, core.Errorf(core.ErrOutOfMemory, "share", "Loan", "this process uses %d of the %d slots of ring %q: send or close the tensors that were loaned, and close views of them", own, len(p.slots), p.message.name)
@@ -209,20 +216,21 @@ func (p *Publisher) wrap(i int) error {
 // Send passes the tensor of a slot, which [Publisher.Loan] has returned, to all subscribers. On
 // success it takes the tensor over: the caller uses it no more. On failure the caller still has it.
 //
-// Work that writes the slot may be unfinished: Send waits for it, and reports HostWait. Send returns
-// core.ErrInvalid if t is not on loan, the error of the last write to t, ctx's error, and
-// core.ErrClosed if the publisher is closed.
+// Work that writes the slot may be unfinished. Send then returns at once, and each subscriber waits for the work, on its
+// device where that can; see [Reader]. An error of the work goes to those that read the frame. If the
+// dlx of a subscriber is too old for that, Send waits for the work, and reports HostWait.
+//
+// Send returns core.ErrInvalid if t is not on loan, the error of the last write to t if it is known,
+// ctx's error, and core.ErrClosed if the publisher is closed.
 func (p *Publisher) Send(ctx context.Context, t *core.Tensor) (RingReport, error) {
 	if p == nil || p.words == nil {
 		return RingReport{}, noPublisher("Send")
 	}
-	wait := stream.NoWait
 	if e := t.Ready(); e != nil {
-		if done, err := e.Done(); !done || err != nil {
-			wait = stream.HostWait
-			if err := t.WaitReady(ctx); err != nil {
-				return RingReport{Wait: wait}, err
-			}
+		if done, err := e.Done(); !done {
+			return p.sendUnfinished(ctx, t, e)
+		} else if err != nil {
+			return RingReport{}, t.WaitReady(ctx)
 		}
 	}
 	p.mu.Lock()
@@ -230,12 +238,12 @@ func (p *Publisher) Send(ctx context.Context, t *core.Tensor) (RingReport, error
 	if p.closed || i < 0 || p.count == maxFrame {
 		err := p.refuses(i)
 		p.mu.Unlock()
-		return RingReport{Wait: wait}, err
+		return RingReport{}, err
 	}
-	p.publish(i)
+	p.publish(i, i)
 	n, readers := p.count, p.reports
 	p.mu.Unlock()
-	return RingReport{Sequence: n, Wait: wait, Readers: readers}, nil
+	return RingReport{Sequence: n, Readers: readers}, nil
 }
 
 // refuses returns why Send fails for slot i, or for a tensor of no slot. p.mu is held.
@@ -258,15 +266,16 @@ func (p *Publisher) loaned(t *core.Tensor) int {
 	return slices.IndexFunc(p.slots, func(s publishedSlot) bool { return s.loaned && s.tensor == t })
 }
 
-// publish makes the frame of a slot visible, and wakes the subscribers that sleep. p.mu is held.
-func (p *Publisher) publish(i int) {
+// publish makes the frame of slot i visible, and wakes the subscribers that sleep. The words have the slot as marked
+// says: i, perhaps with the bit unfinished. p.mu is held.
+func (p *Publisher) publish(i, marked int) {
 	p.count++
 	if p.entry++; p.entry == len(p.slots) {
 		p.entry = 0
 	}
 	s := &p.slots[i]
 	s.loaned, s.frame, p.latest = false, p.count, i
-	entry := pack(p.count, i)
+	entry := pack(p.count, marked)
 	// The store of the last word makes the others visible: subscribers read them after it.
 	*p.words.u64(logAt + 8*int64(p.entry)) = entry
 	*p.sequence(i) = 2 * p.count

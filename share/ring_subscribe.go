@@ -45,6 +45,7 @@ type Subscription struct {
 	// The connection's mutex guards these.
 	answered bool
 	answer   joinedMessage
+	left     bool // the publisher is told that it has ended; frames may still wait for their work
 
 	mu       sync.Mutex
 	slots    []subscribedSlot
@@ -69,6 +70,7 @@ type subscribedSlot struct {
 	frame  uint64           // that is received and not released; 0 if none
 	owed   bool             // it was released, and is given back when the tensor's memory is free
 	after  *subscribedOwner // of that tensor; nil unless owed
+	work   *lateWork        // that the peer has told of last; nil before
 }
 
 var liveSubscriptions = live.NewCounter("share.Subscription")
@@ -321,6 +323,7 @@ func (c *Conn) takeJoined(payload []byte) error {
 	}
 	s.answered, s.answer = true, m
 	if m.first == 0 || s.isClosed() {
+		s.forgetWork()
 		delete(c.subscriptions, m.id)
 	}
 	if m.first != 0 && s.isClosed() { // Subscribe has given up meanwhile
@@ -475,7 +478,9 @@ func (s *Subscription) end() {
 	c := s.conn
 	c.mu.Lock()
 	if c.subscriptions[s.id] == s && s.answered {
-		delete(c.subscriptions, s.id)
+		if s.left = true; !s.forgetWork() {
+			delete(c.subscriptions, s.id)
+		}
 		c.leave(kindLeave, appendLeave(nil, s.id, next))
 	}
 	c.mu.Unlock()

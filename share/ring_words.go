@@ -43,10 +43,14 @@ const looking = 1 << 63
 
 const slotBits = 16
 
+// unfinished is the bit of a slot's number, in the words of the publisher, that says that the work which writes
+// the frame was unfinished when it was sent. A message says more; see workMessage.
+const unfinished = 1 << (slotBits - 1)
+
 // pack makes the word of a frame.
 func pack(n uint64, slot int) uint64 { return n<<slotBits | uint64(slot) }
 
-// unpack returns the number of a frame and its slot, which the caller checks.
+// unpack returns the number of a frame and its slot, perhaps with the bit unfinished. The caller checks them.
 func unpack(w uint64) (n uint64, slot int) { return w >> slotBits, int(w & (1<<slotBits - 1)) }
 
 func (m *mapping) u32(at int64) *uint32 { return (*uint32)(unsafe.Add(m.base, at)) }

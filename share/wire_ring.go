@@ -16,10 +16,14 @@ const (
 	kindJoined                    // the answer to it
 	kindLeave                     // a subscription that the subscriber has ended
 	kindRingEnd                   // a ring that the publisher has closed
+	kindWork                      // how far the work on a frame is; only with featureWork
 )
 
-// featureRings is the bit of a hello that says that a side knows these kinds.
-const featureRings = 1 << 1
+// The bits of a hello that say that a side knows these kinds.
+const (
+	featureRings = 1 << 1 // all but kindWork
+	featureWork  = 1 << 2 // kindWork, and slots with the bit unfinished
+)
 
 const (
 	maxSlots = 256       // of a ring
@@ -209,4 +213,62 @@ func readNumber(b []byte) (uint32, error) {
 		return 0, violation("the end of a ring has %d bytes, and needs 4, a number that is not 0", len(b))
 	}
 	return binary.LittleEndian.Uint32(b), nil
+}
+
+// workMessage says how far the work is that writes a frame.
+type workMessage struct {
+	subscription uint32
+	slot         int
+	frame        uint64
+	ended        bool
+	semaphore    uint32 // that reaches value with the work; 0 without one, and when the work has ended
+	value        uint64
+	result       result // of work that has ended
+}
+
+const workSize = 40
+
+func appendWork(b []byte, m *workMessage) []byte {
+	b = binary.LittleEndian.AppendUint32(b, m.subscription)
+	b = binary.LittleEndian.AppendUint16(b, uint16(m.slot))
+	ended, flags := byte(0), uint32(0)
+	if m.ended {
+		ended = 1
+	}
+	if m.result.missing {
+		flags = resultMissing
+	}
+	b = append(b, ended, 0)
+	b = binary.LittleEndian.AppendUint64(b, m.frame)
+	b = binary.LittleEndian.AppendUint32(b, m.semaphore)
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.result.status))
+	b = binary.LittleEndian.AppendUint64(b, m.value)
+	b = binary.LittleEndian.AppendUint32(b, flags)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return append(b, m.result.text[:min(len(m.result.text), maxText)]...)
+}
+
+func readWork(b []byte) (m workMessage, err error) {
+	if len(b) < workSize || len(b) > workSize+maxText {
+		return m, violation("a message about the work on a frame has %d bytes: %d to %d are possible", len(b), workSize, workSize+maxText)
+	}
+	m = workMessage{
+		subscription: binary.LittleEndian.Uint32(b), slot: int(binary.LittleEndian.Uint16(b[4:])), ended: b[6] == 1,
+		frame: binary.LittleEndian.Uint64(b[8:]), semaphore: binary.LittleEndian.Uint32(b[16:]), value: binary.LittleEndian.Uint64(b[24:]),
+		result: result{status: resultStatus(binary.LittleEndian.Uint32(b[20:])), text: string(b[workSize:])},
+	}
+	flags := binary.LittleEndian.Uint32(b[32:])
+	m.result.missing = flags == resultMissing
+	r := &m.result
+	switch {
+	case m.subscription == 0 || m.slot >= maxSlots || m.frame == 0 || m.frame > maxFrame:
+		return m, violation("a message about the work on a frame has subscription %d, slot %d and frame %d", m.subscription, m.slot, m.frame)
+	case b[6] > 1 || b[7] != 0 || flags&^resultMissing != 0 || binary.LittleEndian.Uint32(b[36:]) != 0:
+		return m, violation("a message about the work on frame %d has the state %d, the flags %#x, or reserved bytes that are not 0", m.frame, b[6], flags)
+	case (m.semaphore == 0) != (m.value == 0) || m.ended && m.semaphore != 0:
+		return m, violation("the work on frame %d has semaphore %d with the value %d, ended %t", m.frame, m.semaphore, m.value, m.ended)
+	case !m.ended && (r.status != resultOK || r.missing) || r.status == resultOK && r.text != "":
+		return m, violation("the work on frame %d has the status %d and a text of %d bytes, ended %t", m.frame, r.status, len(r.text), m.ended)
+	}
+	return m, nil
 }

@@ -20,6 +20,8 @@ func withRings(message func(kind, []byte) []byte, list map[string][]byte) map[st
 	list["refused"] = message(kindJoined, appendJoined(nil, &joinedMessage{id: 1, text: "no"}))
 	list["leave"] = message(kindLeave, appendLeave(nil, 1, 9))
 	list["ring end"] = message(kindRingEnd, appendNumber(nil, 2))
+	list["unfinished"] = message(kindWork, appendWork(nil, &workMessage{subscription: 1, slot: 3, frame: 1 << 40, semaphore: 5, value: 6}))
+	list["ended"] = message(kindWork, appendWork(nil, &workMessage{subscription: 1, slot: 3, frame: 1 << 40, ended: true, result: result{status: resultLost, missing: true, text: "lost"}}))
 	return list
 }
 
@@ -43,6 +45,9 @@ func againRing(out []byte, k kind, payload []byte) ([]byte, error) {
 	case kindLeave:
 		id, next, err := readLeave(payload)
 		return appendLeave(out, id, next), err
+	case kindWork:
+		m, err := readWork(payload)
+		return appendWork(out, &m), err
 	case kindRingEnd:
 		id, err := readNumber(payload)
 		return appendNumber(out, id), err
@@ -62,9 +67,13 @@ func TestTheFormatOfRingsStays(t *testing.T) {
 			"\x02\x00\x00\x00\x00\x00\x00\x00" + "\x03\x00\x00\x00\x00\x00\x00\x00" + "frames",
 		"subscribe": "DLXS\x01\x00\x09\x00\x38\x00\x00\x00" + rest + "\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00" +
 			"\x07\x00\x00\x00\x01\x00\x00\x00" + "\x05\x00\x00\x00" + "\x00\x00\x00\x00\x00\x01\x00\x00",
-		"joined":   "DLXS\x01\x00\x0a\x00\x24\x00\x00\x00" + rest + "\x01\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00",
-		"refused":  "DLXS\x01\x00\x0a\x00\x26\x00\x00\x00" + rest + "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00no",
-		"leave":    "DLXS\x01\x00\x0b\x00\x24\x00\x00\x00" + rest + "\x01\x00\x00\x00\x09\x00\x00\x00\x00\x00\x00\x00",
+		"joined":  "DLXS\x01\x00\x0a\x00\x24\x00\x00\x00" + rest + "\x01\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00",
+		"refused": "DLXS\x01\x00\x0a\x00\x26\x00\x00\x00" + rest + "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00no",
+		"leave":   "DLXS\x01\x00\x0b\x00\x24\x00\x00\x00" + rest + "\x01\x00\x00\x00\x09\x00\x00\x00\x00\x00\x00\x00",
+		"unfinished": "DLXS\x01\x00\x0d\x00\x40\x00\x00\x00" + rest + "\x01\x00\x00\x00\x03\x00\x00\x00" + "\x00\x00\x00\x00\x00\x01\x00\x00" +
+			"\x05\x00\x00\x00\x00\x00\x00\x00" + "\x06\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00",
+		"ended": "DLXS\x01\x00\x0d\x00\x44\x00\x00\x00" + rest + "\x01\x00\x00\x00\x03\x00\x01\x00" + "\x00\x00\x00\x00\x00\x01\x00\x00" +
+			"\x00\x00\x00\x00\x02\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01\x00\x00\x00\x00\x00\x00\x00" + "lost",
 		"ring end": "DLXS\x01\x00\x0c\x00\x1c\x00\x00\x00" + rest + "\x02\x00\x00\x00",
 	} {
 		if got := string(examples()[name]); got != want {
@@ -74,7 +83,7 @@ func TestTheFormatOfRingsStays(t *testing.T) {
 	if publishedAt != 0 || signalAt != 8 || waitingAt != 12 || logAt != 64 || sequenceAt(5) != 104 || wordsSize(5) != 144 {
 		t.Error("the words of the publisher have other places")
 	}
-	if freedAt != 0 || sleepingAt != 64 || claimsAt != 128 || pageSize(5) != 168 || pack(3, 2) != 3<<16|2 {
+	if freedAt != 0 || sleepingAt != 64 || claimsAt != 128 || pageSize(5) != 168 || pack(3, 2) != 3<<16|2 || pack(3, 2|unfinished) != 3<<16|0x8002 {
 		t.Error("the words of a subscriber have other places")
 	}
 }

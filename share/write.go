@@ -134,6 +134,10 @@ func (c *Conn) flush(ctx context.Context, wait bool) error {
 		c.mu.Lock()
 		released, results, forgotten, notes := c.released, c.results, c.forgotten, c.notes
 		n := min(len(released), maxReleased)
+		var work *dueWork
+		if len(notes) == 0 && n == 0 && len(c.telling) > 0 {
+			work = c.nextWorkLocked()
+		}
 		switch {
 		case len(notes) > 0: // before the end of a memory that a ring lies in
 			c.begin(notes[0].kind, 0)
@@ -141,6 +145,9 @@ func (c *Conn) flush(ctx context.Context, wait bool) error {
 		case n > 0:
 			c.begin(kindReleased, 0)
 			c.scratch = appendReleased(c.scratch, released[:n])
+		case work != nil: // before a semaphore is forgotten, like a result
+			c.begin(kindWork, 0)
+			c.scratch = appendWork(c.scratch, &work.workMessage)
 		case len(results) > 0: // before a semaphore is forgotten
 			c.begin(kindOrder, 0)
 			c.scratch = appendResult(c.scratch, results[0])
@@ -160,6 +167,10 @@ func (c *Conn) flush(ctx context.Context, wait bool) error {
 		}
 		if err != nil {
 			return err
+		}
+		if work != nil {
+			work.told()
+			continue
 		}
 		c.mu.Lock()
 		switch { // unless the connection has ended, and dropped them
