@@ -18,7 +18,10 @@ import (
 // benchVariable makes the test binary the peer of a benchmark.
 const benchVariable = "DLX_REMOTE_BENCH"
 
-const benchPoll = 5 * time.Millisecond
+const (
+	benchPoll       = 5 * time.Millisecond
+	benchGoroutines = 2 // that send, and that receive, for the bandwidth: one tensor begins while another one is on its way
+)
 
 // benchPeer receives tensors, and sends back those whose label says so. It does not return.
 func benchPeer(address string) {
@@ -27,20 +30,28 @@ func benchPeer(address string) {
 	if err == nil {
 		var c *Conn
 		if c, err = Dial(ctx, address, Options{Insecure: true, Poll: benchPoll}); err == nil {
-			for {
-				x, r, failed := c.Receive(ctx, d)
-				if failed != nil {
-					os.Exit(0)
-				}
-				if r.Label != "" {
-					_, _ = c.Send(ctx, x)
-				}
-				_ = x.Close()
+			for range benchGoroutines - 1 {
+				go benchAnswer(ctx, c, d)
 			}
+			benchAnswer(ctx, c, d)
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
+}
+
+// benchAnswer receives tensors and sends those back that have a label, until the connection ends, and with it the process.
+func benchAnswer(ctx context.Context, c *Conn, d core.Device) {
+	for {
+		x, r, err := c.Receive(ctx, d)
+		if err != nil {
+			os.Exit(0)
+		}
+		if r.Label != "" {
+			_, _ = c.Send(ctx, x)
+		}
+		_ = x.Close()
+	}
 }
 
 // BenchmarkRemote sends tensors to another process: to and fro, whose time is that of one way, and in one direction. Compare
@@ -91,9 +102,8 @@ func BenchmarkRemote(b *testing.B) {
 		x := row(b, n, 1)
 		b.Run(fmt.Sprintf("bandwidth/%dMiB", n>>20), func(b *testing.B) {
 			b.SetBytes(int64(n))
-			const senders = 2
-			room, errs := make(chan struct{}), make(chan error, senders)
-			for range senders {
+			room, errs := make(chan struct{}), make(chan error, benchGoroutines)
+			for range benchGoroutines {
 				go func() {
 					var err error
 					for range room {
@@ -108,7 +118,7 @@ func BenchmarkRemote(b *testing.B) {
 				room <- struct{}{}
 			}
 			close(room)
-			for range senders {
+			for range benchGoroutines {
 				if err := <-errs; err != nil {
 					b.Fatal(err)
 				}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -285,7 +286,7 @@ func (c *Conn) finish() {
 // returns ctx's error or that of the connection, and c.mu is not held.
 func (c *Conn) await(ctx context.Context, ready func() bool) error {
 	var start time.Time // when this call began to poll
-	polls := false
+	polls, others := false, false
 	defer func() {
 		if polls {
 			<-c.polling
@@ -307,7 +308,10 @@ func (c *Conn) await(ctx context.Context, ready func() bool) error {
 		}
 		if polls && time.Since(start) < c.options.Poll {
 			c.mu.Unlock()
-			c.worker.Poll()
+			if others {
+				runtime.Gosched() // what has come was for a call on another goroutine, which would wait for this one to sleep
+			}
+			others = c.worker.Poll()
 			continue
 		}
 		if polls { // for long enough
@@ -372,12 +376,15 @@ func (c *Conn) result(ctx context.Context, results <-chan error) (ended bool, er
 		return false, ctx.Err()
 	}
 	for start := time.Now(); time.Since(start) < c.options.Poll && ctx.Err() == nil; {
-		c.worker.Poll()
+		others := c.worker.Poll()
 		select {
 		case err := <-results:
 			<-c.polling
 			return true, err
 		default:
+		}
+		if others { // as in await
+			runtime.Gosched()
 		}
 	}
 	<-c.polling
