@@ -85,10 +85,14 @@ func (h *httpTransport) do(ctx context.Context, call, method, path string, heade
 	if size > h.limit {
 		return core.Errorf(core.ErrOutOfMemory, backend, call, "the message has %d bytes, and Options.MaxMessage is %d", size, h.limit)
 	}
-	b := &body{reader: io.MultiReader(readers...)}
-	defer b.stop()
 	var content io.Reader
-	if size > 0 {
+	switch len(parts) {
+	case 0:
+	case 1: // JSON, which package net/http may keep. It is written at once with the header, unlike a body of another type
+		content = bytes.NewReader(parts[0])
+	default:
+		b := &body{reader: io.MultiReader(readers...)}
+		defer b.stop()
 		content = b
 	}
 	r, err := http.NewRequestWithContext(ctx, method, h.base+path, content)
