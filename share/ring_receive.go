@@ -53,7 +53,7 @@ func (f Frame) Err() error {
 	if s == nil {
 		return core.Errorf(core.ErrClosed, "share", "Err", "the frame was released")
 	}
-	s.mu.Lock()
+	s.mu.Lock() // also the barrier between the reads of the elements and the look at the sequence; see DESIGN.md
 	defer s.mu.Unlock()
 	switch x := &s.slots[f.slot]; {
 	case x.frame != f.number:

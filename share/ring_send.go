@@ -60,6 +60,7 @@ func (p *Publisher) loan() (*core.Tensor, error) {
 		}
 	}
 	sequence := p.sequence(i)
+	// The unlock of p.mu is the barrier that keeps writes of elements behind this store; see DESIGN.md.
 	atomic.StoreUint64(sequence, *sequence&^looking|1)
 	s.loaned, s.free, p.blamed = true, false, false
 	if s.work != nil {

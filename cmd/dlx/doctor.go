@@ -264,12 +264,13 @@ func (r doctorResult) order() string {
 		}
 		memory = memory || strings.HasPrefix(f.Way, "memory ") && f.ZeroCopy && !f.Host
 	}
+	const frames = "; frames of rings are sent at once, and the subscriber waits"
 	switch {
 	case len(signals) > 0:
 		return "unfinished work: the device of the receiver waits for the sender's device (semaphore_wait) on cards with a semaphore: " +
-			strings.Join(slices.Compact(signals), ", ") + "; otherwise Send waits on the host (host_wait)"
+			strings.Join(slices.Compact(signals), ", ") + "; otherwise Send waits on the host (host_wait)" + frames
 	case memory:
-		return "unfinished work: Send waits on the host (host_wait), since no device has a semaphore that the other process opens; those of Vulkan usually do"
+		return "unfinished work: Send waits on the host (host_wait), since no device has a semaphore that the other process opens; those of Vulkan usually do" + frames
 	}
 	return ""
 }

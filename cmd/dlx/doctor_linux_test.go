@@ -132,7 +132,7 @@ func TestDoctorSaysTheOrder(t *testing.T) {
 	}{
 		{[]doctor.Finding{here}, ""},
 		{[]doctor.Finding{memory, broken}, "waits on the host (host_wait), since no device"},
-		{[]doctor.Finding{memory, semaphore}, "(semaphore_wait) on cards with a semaphore: vulkan:0 -> cuda:0;"},
+		{[]doctor.Finding{memory, semaphore}, "(semaphore_wait) on cards with a semaphore: vulkan:0 -> cuda:0; otherwise Send waits on the host (host_wait); frames of rings are sent at once"},
 	} {
 		got := doctorResult{doctor.Result{Findings: c.findings}}.order()
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
