@@ -32,25 +32,24 @@ func TestTheLastRequestCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			done := make(chan Stats)
-			go func() {
-				c, err := l.Accept(t.Context())
-				if err != nil {
-					t.Error(err)
-					close(done)
-					return
-				}
-				<-c.Done()
-				_ = c.Close()
-				done <- c.Stats()
-			}()
-			y, _, err := Fetch(t.Context(), f.Descriptor(), d, insecure)
+			c, err := Dial(t.Context(), l.Addr().String(), insecure)
 			if err != nil {
 				t.Fatal(err)
 			}
+			offering, err := l.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, _, err := c.Fetch(t.Context(), f.Descriptor(), d)
+			_ = c.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-offering.Done()
+			_ = offering.Close()
 			wantEqual(t, x, y)
 			_ = y.Close()
-			if s := <-done; s.Served != 1 || s.BytesSent != int64(size) || s.Refused != 0 {
+			if s := offering.Stats(); s.Served != 1 || s.BytesSent != int64(size) || s.Refused != 0 {
 				t.Errorf("after a Fetch of %d bytes on %v: %+v", size, from.DeviceID(), s)
 			}
 			_ = f.Close()
