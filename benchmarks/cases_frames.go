@@ -37,6 +37,15 @@ func (l *lister) framesCases(id core.DeviceID, extra bool) {
 			c.Target = Target{Measure: Speed, Limit: 1, Baseline: openCVFrames}
 		}
 		l.add(c, extra)
+		if id == core.CPU {
+			continue
+		}
+		l.add(Case{
+			Name:        c.Name + "/there",
+			Description: fmt.Sprintf("core.Converter.ConvertOn of the same %d frames of %d by %d, which lie on the device, by its kernel, until the planes may be read", f.count, f.width, f.height),
+			Family:      "frames", Kind: Bandwidth, From: Ends{id}, To: Ends{id}, Size: f.planes(),
+			setup: func(e *env) (trial, error) { return framesThere(e, id, f) },
+		}, true)
 	}
 }
 
@@ -50,21 +59,48 @@ const (
 // convertedBefore is what a device's case is measured beside.
 const convertedBefore = "ConvertScaled on the host, then To"
 
+// convertedOutside is what a conversion by the device's kernel is measured beside.
+const convertedOutside = "To the host, ConvertScaled there, then To"
+
 // planes is how many bytes the result has.
 func (f frames) planes() int64 { return f.count * 3 * f.height * f.width * 4 }
+
+// content makes the frames in memory of the host, with a view of the colors alone.
+func (f frames) content(e *env) (content []byte, all, colors *core.Tensor, err error) {
+	content = make([]byte, f.count*f.height*f.width*4)
+	fill(content, sentSeed)
+	if all, err = e.keep(core.FromSlice(content, f.count, f.height, f.width, 4)); err == nil {
+		colors, err = e.keep(all.Slice(3, 0, 3, 1))
+	}
+	return content, all, colors, err
+}
+
+// frameScaling is that of planes, whose axis 1 has the channels.
+var frameScaling = core.Scaling{Scale: []float32{frameScale}, Offset: frameOffset, Axis: 1}
+
+// check compares the planes of x with those of the frames.
+func (f frames) check(e *env, x *core.Tensor, content []byte) (*Mismatch, error) {
+	host, err := core.FromSlice(make([]float32, f.planes()/4), f.count, 3, f.height, f.width)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	if err := core.Convert(e.ctx, host, x); err != nil {
+		return nil, err
+	}
+	got, err := core.Values[float32](host)
+	if err != nil {
+		return nil, err
+	}
+	return f.compare(got, content), nil
+}
 
 func framesTo(e *env, id core.DeviceID, f frames) (trial, error) {
 	d, err := e.open(id)
 	if err != nil {
 		return trial{}, err
 	}
-	content := make([]byte, f.count*f.height*f.width*4)
-	fill(content, sentSeed)
-	all, err := e.keep(core.FromSlice(content, f.count, f.height, f.width, 4))
-	if err != nil {
-		return trial{}, err
-	}
-	colors, err := e.keep(all.Slice(3, 0, 3, 1))
+	content, _, colors, err := f.content(e)
 	if err != nil {
 		return trial{}, err
 	}
@@ -108,19 +144,7 @@ func framesTo(e *env, id core.DeviceID, f frames) (trial, error) {
 				return nil, err
 			}
 			defer x.Close()
-			host, err := core.FromSlice(make([]float32, f.planes()/4), f.count, 3, f.height, f.width)
-			if err != nil {
-				return nil, err
-			}
-			defer host.Close()
-			if err := core.Convert(e.ctx, host, x); err != nil {
-				return nil, err
-			}
-			got, err := core.Values[float32](host)
-			if err != nil {
-				return nil, err
-			}
-			return f.compare(got, content), nil
+			return f.check(e, x, content)
 		},
 	}
 	if id != core.CPU {
@@ -130,7 +154,7 @@ func framesTo(e *env, id core.DeviceID, f frames) (trial, error) {
 				return err
 			}
 			defer numbers.Close()
-			if err := core.ConvertScaled(e.ctx, numbers, planes, core.Scaling{Scale: []float32{frameScale}, Offset: frameOffset, Axis: 1}); err != nil {
+			if err := core.ConvertScaled(e.ctx, numbers, planes, frameScaling); err != nil {
 				return err
 			}
 			x, _, err := exchange.To(e.ctx, numbers, d, exchange.Options{Copy: exchange.Always})
@@ -146,6 +170,83 @@ func framesTo(e *env, id core.DeviceID, f frames) (trial, error) {
 		e.pythonBaseline(openCVFrames, "cv2", r), e.pythonBaseline(torchFrames, "torch", r), e.pythonBaseline(numpyFrames, "numpy", r),
 	}
 	return t, nil
+}
+
+// framesThere lets a device convert frames that lie there.
+func framesThere(e *env, id core.DeviceID, f frames) (trial, error) {
+	d, err := e.open(id)
+	if err != nil {
+		return trial{}, err
+	}
+	k, ok := core.As[core.Converter](d)
+	if !ok {
+		p := d.Properties()
+		return trial{}, p.Require(core.CapConvert, "ConvertOn")
+	}
+	host, err := e.open(core.CPU)
+	if err != nil {
+		return trial{}, err
+	}
+	content, all, _, err := f.content(e)
+	if err != nil {
+		return trial{}, err
+	}
+	empty := func(d core.Device, t core.DType, shape ...int64) (*core.Tensor, error) {
+		return e.keep(core.Empty(e.ctx, d, t, shape, core.AllocOptions{}))
+	}
+	there, err := empty(d, core.TypeUint8, f.count, f.height, f.width, 4)
+	if err != nil {
+		return trial{}, err
+	}
+	back, err := empty(host, core.TypeUint8, f.count, f.height, f.width, 4)
+	if err != nil {
+		return trial{}, err
+	}
+	dst, err := empty(d, core.TypeFloat32, f.count, 3, f.height, f.width)
+	if err != nil {
+		return trial{}, err
+	}
+	numbers, err := empty(host, core.TypeFloat32, f.count, 3, f.height, f.width)
+	if err != nil {
+		return trial{}, err
+	}
+	if err := d.Copy(e.ctx, nil, there, all); err != nil {
+		return trial{}, err
+	}
+	planes := func(x *core.Tensor) (*core.Tensor, error) {
+		colors, err := e.keep(x.Slice(3, 0, 3, 1))
+		if err != nil {
+			return nil, err
+		}
+		return e.keep(colors.Permute(0, 3, 1, 2))
+	}
+	src, err := planes(there)
+	if err != nil {
+		return trial{}, err
+	}
+	fetched, err := planes(back)
+	if err != nil {
+		return trial{}, err
+	}
+	convert := func() error { return k.ConvertOn(e.ctx, nil, dst, src, frameScaling) }
+	return trial{
+		bytes: f.planes(), way: fmt.Sprintf("converted by %v", id), own: repeat(convert),
+		verify: func() (*Mismatch, error) {
+			if err := convert(); err != nil {
+				return nil, err
+			}
+			return f.check(e, dst, content)
+		},
+		baselines: []baseline{{name: convertedOutside, sample: repeat(func() error {
+			if err := d.Copy(e.ctx, nil, back, there); err != nil {
+				return err
+			}
+			if err := core.ConvertScaled(e.ctx, numbers, fetched, frameScaling); err != nil {
+				return err
+			}
+			return d.Copy(e.ctx, nil, dst, numbers)
+		})}},
+	}, nil
 }
 
 // compare compares planes with those of the definition, one number after the other.
