@@ -2,7 +2,7 @@
 # Fetches newer and further drivers for the CPU into a folder, for DLX_VULKAN_DRIVER and DLX_OPENCL_DRIVER of
 # scripts/software-drivers.sh:
 #
-#   mesa    lavapipe of Mesa 25, from Debian's bookworm-backports: Vulkan 1.4
+#   mesa    lavapipe and llvmpipe of Mesa 25, from Debian's bookworm-backports: Vulkan 1.4, and OpenGL by EGL
 #   intel   Intel's OpenCL runtime for CPUs, from PyPI (requirements-opencl.txt): OpenCL 3.1 with unified shared memory
 #   pocl6   PoCL 6 of Debian 13, with all libraries that it needs: OpenCL 3.0 with unified shared memory and fine-grained SVM of
 #           all memory
@@ -29,14 +29,15 @@ trap 'rm -rf "$work"' EXIT
 root=$PWD
 
 # Exact versions: another one may behave differently.
-mesa=mesa-vulkan-drivers=25.0.7-2~bpo12+1
+mesa=25.0.7-2~bpo12+1
 
-# fetch_mesa unpacks lavapipe into the folder $1, and writes a manifest with its path. It uses the LLVM of Debian 12.
+# fetch_mesa unpacks lavapipe, and EGL with llvmpipe, into the folder $1, and writes manifests with their paths. They use the
+# LLVM of Debian 12.
 fetch_mesa() {
   local library icd
   [ "$(uname -sm)" = "Linux x86_64" ] || { echo "the manifest is looked for on linux/amd64 only"; return 1; }
   debian_archive "$work/apt" bookworm-backports/main || return 1
-  debian_unpack "$mesa" "$work/package" || return 1
+  debian_unpack "mesa-vulkan-drivers=$mesa" "$work/package" || return 1
   library=$(find "$work/package" -name libvulkan_lvp.so) icd=$(find "$work/package" -name 'lvp_icd*.json')
   if ldd "$library" | grep -q 'not found'; then
     echo "the system lacks $(ldd "$library" | awk '/not found/ { print $1 }' | paste -sd' ') (Debian 12 has them: install mesa-vulkan-drivers)"
@@ -44,6 +45,13 @@ fetch_mesa() {
   fi
   cp "$library" "$1/"
   sed "s|\"library_path\": *\"[^\"]*\"|\"library_path\": \"$1/libvulkan_lvp.so\"|" "$icd" >"$1/lvp_icd.json"
+  local package
+  mkdir "$1/gl"
+  for package in libegl-mesa0 libgbm1 mesa-libgallium; do
+    debian_unpack "$package=$mesa" "$work/$package" || return 1
+    find "$work/$package" \( -name 'libEGL_mesa.so.0*' -o -name 'libgbm.so.1*' -o -name 'libgallium-*.so' \) -exec cp -P {} "$1/gl/" \;
+  done
+  echo "{\"file_format_version\": \"1.0.0\", \"ICD\": {\"library_path\": \"$1/gl/libEGL_mesa.so.0\"}}" >"$1/gl/egl.json"
 }
 
 # fetch_intel installs the runtime into a virtual environment in the folder $1. The wheels' own loader is removed, since

@@ -7,7 +7,7 @@
 #
 # With DLX_VULKAN_DRIVER=swiftshader the driver for Vulkan is SwiftShader, which scripts/fetch-swiftshader.sh puts into
 # .cache/swiftshader; with DLX_VULKAN_DRIVER=mesa25 it is a newer lavapipe, and with DLX_OPENCL_DRIVER=intel the driver for
-# OpenCL is Intel's, with DLX_OPENCL_DRIVER=pocl6 that of PoCL 6: scripts/fetch-newer-drivers.sh puts them into .cache/drivers. A
+# OpenCL is Intel's, with DLX_OPENCL_DRIVER=pocl6 that of PoCL 6; with DLX_GL_DRIVER=mesa25 OpenGL is that of Mesa 25: scripts/fetch-newer-drivers.sh puts them into .cache/drivers. A
 # program must be linked with the flags in .cache/drivers/pocl6/ldflags to load that one.
 #
 # Without this script the loaders of the system choose, and find the GPUs.
@@ -69,7 +69,17 @@ intel)
   ;;
 esac
 
-__EGL_VENDOR_LIBRARY_FILENAMES=$(find_file {/usr/local/share,/usr/share,/etc}/glvnd/egl_vendor.d/50_mesa.json)
+case ${DLX_GL_DRIVER:-mesa} in
+mesa) __EGL_VENDOR_LIBRARY_FILENAMES=$(find_file {/usr/local/share,/usr/share,/etc}/glvnd/egl_vendor.d/50_mesa.json) ;;
+mesa25)
+  __EGL_VENDOR_LIBRARY_FILENAMES=$(find_file "$cache/drivers/mesa/gl/egl.json")
+  export LD_LIBRARY_PATH=$cache/drivers/mesa/gl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  ;;
+*)
+  echo "DLX_GL_DRIVER is $DLX_GL_DRIVER: it can be mesa or mesa25" >&2
+  exit 2
+  ;;
+esac
 export __EGL_VENDOR_LIBRARY_FILENAMES LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=llvmpipe
 export MESA_SHADER_CACHE_DIR=$cache/mesa
 mkdir -p "$MESA_SHADER_CACHE_DIR"
