@@ -62,7 +62,7 @@ func Sum(ctx context.Context, t *core.Tensor) (sum [sha256.Size]byte, err error)
 		return sum, err
 	}
 	h := sha256.New()
-	source, err := elements(ctx, t, new(Report))
+	source, err := elements(ctx, t, false, new(Report))
 	if err == nil {
 		err = hashInto(ctx, h, source)
 	}

@@ -25,6 +25,9 @@ func init() {
 	if os.Getenv(benchVariable) != "" {
 		runChild = benchPeer
 	}
+	if os.Getenv(cardVariable) != "" {
+		runChild = cardPeer
+	}
 }
 
 // childsTraffic sends and receives tensors until the connection ends.

@@ -12,6 +12,7 @@ import (
 type outbound struct {
 	conn     *Conn
 	id       uint64
+	memory   ucx.Memory  // of the elements
 	results  chan error  // of the pieces that are on their way; it has room for all
 	done     func(error) // puts a result there
 	inFlight int
@@ -25,7 +26,7 @@ func newOutbound(c *Conn, id uint64, results chan error) *outbound {
 
 // post sends a piece, whose memory stays as it is until its result has come.
 func (o *outbound) post(header []byte, address uintptr, size int64) error {
-	err := o.conn.worker.Send(header, address, size, size > ucx.MaxEager, o.done)
+	err := o.conn.worker.SendFrom(o.memory, header, address, size, size > ucx.MaxEager, o.done)
 	if err == nil {
 		o.inFlight++
 	}

@@ -13,7 +13,7 @@ import (
 // Receive waits for the next tensor of the peer, in the order in which Send was called, and returns it on the device, which is an opened
 // one. The caller closes the result. Its elements are there: its Ready is that of the last copy to the device, or nil.
 //
-// UCX writes the elements into memory of the device if that is memory of the host. Otherwise they go through memory of the
+// UCX writes the elements into memory of the device if that is memory of the host, or [PathOf] says so. Otherwise they go through memory of the
 // host in pieces; see the report. Receive returns ctx's error; core.ErrInvalid if the connection or device is nil;
 // core.ErrOutOfMemory and other errors of the device; core.ErrClosed and io.ErrUnexpectedEOF if the sender has given the
 // tensor up when a part of it was there; and the [*ConnError] of a connection that has ended. If ctx ends before the tensor
@@ -144,16 +144,21 @@ func (c *Conn) nothing(ctx context.Context, in *inbound) error {
 // fill brings a transfer into dst, a contiguous tensor, which the caller owns. UCX and the device are done with its memory
 // when fill returns nil; else the memory is kept until they are.
 func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Report) error {
-	if dst.DeviceID().Type.HostAccessible() {
-		return c.fillHost(ctx, in, dst)
+	memory, reason := pathOf(dst.DeviceID(), in.bytes)
+	if reason == "" {
+		if memory != ucx.Host { // memory of a device may have been used before
+			if err := dst.WaitIdle(ctx); err != nil {
+				return err
+			}
+		}
+		return c.fillDirect(ctx, in, dst, memory)
 	}
 	bytes, err := flat(dst)
 	if err != nil {
 		return err
 	}
 	defer bytes.Close()
-	m, reason := PathOf(dst.DeviceID())
-	r.Mechanism = m
+	r.Mechanism = exchange.Staged
 	r.because("%s", reason)
 	p := staging.Pipeline[stage, part, none]{Steps: &coming{conn: c, in: in, device: bytes, size: min(in.bytes, pieceBytes)}, Late: true}
 	defer p.Close(func(s *stage) { s.release(c) })
@@ -167,8 +172,9 @@ func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Repor
 	return p.Flush(ctx)
 }
 
-// fillHost is fill for memory of the host.
-func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) error {
+// fillDirect is fill for memory of a kind that UCX uses itself. Work of a device on it, of which UCX knows nothing, is over before UCX
+// gets it; the caller sees to it that other work waits.
+func (c *Conn) fillDirect(ctx context.Context, in *inbound, dst *core.Tensor, memory ucx.Memory) error {
 	left := in.left // in may be used again before the memory is free
 	now := true     // UCX does not write the memory after the call
 	defer func() {
@@ -185,7 +191,7 @@ func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) erro
 		if err != nil {
 			return err
 		}
-		return land(m, address, in.bytes, func(error) {})
+		return land(m, memory, address, in.bytes, func(error) {})
 	}
 	b, err := dst.Buffer()
 	if err != nil {
@@ -215,7 +221,7 @@ func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) erro
 			break
 		}
 		offset, size := pieceAt(in.bytes, i)
-		if err = land(m, address+uintptr(offset), size, done); err == nil {
+		if err = land(m, memory, address+uintptr(offset), size, done); err == nil {
 			inFlight++
 		}
 	}

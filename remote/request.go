@@ -182,7 +182,7 @@ func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tens
 		c.mu.Unlock()
 		return nil
 	}
-	if dst.DeviceID().Type.HostAccessible() { // copies of devices keep their order
+	if _, reason := pathOf(dst.DeviceID(), q.bytes); reason == "" { // copies of devices keep their order
 		select {
 		case <-in.left:
 		case <-ctx.Done():
@@ -341,7 +341,7 @@ func (c *Conn) putRows(ctx context.Context, q *request, t *core.Tensor, r *Repor
 	x := newSending(c, kindPut, q.bytes)
 	defer x.recycle()
 	x.out.id = q.id
-	source, err := elements(ctx, t, r)
+	source, err := elements(ctx, t, true, r)
 	if err != nil {
 		c.giveUp(q.id)
 		return err

@@ -18,8 +18,8 @@ import (
 //
 // Send waits for the last write to t. It returns when the elements may be overwritten: at once for tensors of at most 8 KiB,
 // and otherwise when the peer has received them. It waits while the peer has as many tensors to receive as it permits; see
-// [Limits]. Elements in memory of the host go to UCX as they are. Elements of other devices go through memory of the host in
-// pieces, and those of a tensor that is not contiguous are gathered first. It returns
+// [Limits]. Elements go to UCX as they are if it uses their memory itself ([PathOf]), and otherwise through memory of the host in
+// pieces; those of a tensor that is not contiguous are gathered first. It returns
 //
 //   - core.ErrInvalid if t is nil, and core.ErrClosed if it is closed;
 //   - ctx's error; if the tensor was on its way, the peer may have received it, and the memory of t counts as read by
@@ -75,7 +75,7 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	case r.Bytes > min(c.peer.limits.Bytes, maxBytes):
 		return core.Errorf(core.ErrOutOfMemory, "remote", "Send", "the tensor has %d bytes, and the peer permits %d", r.Bytes, c.peer.limits.Bytes)
 	}
-	source, err := elements(ctx, t, r)
+	source, err := elements(ctx, t, true, r)
 	if err != nil {
 		return err
 	}
@@ -94,9 +94,10 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 // content is the elements of a tensor in row-major order. Whoever has it releases it.
 type content struct {
 	bytes   int64
-	buffer  *core.Buffer // memory of the host, which is retained; nil for elements of another device, and if there are none
+	buffer  *core.Buffer // memory that UCX uses itself, which is retained; nil for other memory, and if there are no elements
+	memory  ucx.Memory   // its kind
 	address uintptr      // of the first element in it
-	device  *core.Tensor // the bytes as a tensor, for elements of another device; nil for others
+	device  *core.Tensor // the bytes as a tensor, for elements in other memory; nil for others
 }
 
 // release gives the memory back, once for each call.
@@ -107,13 +108,13 @@ func (s content) release() {
 	}
 }
 
-// elements returns the elements of t. The caller releases the result.
-func elements(ctx context.Context, t *core.Tensor, r *Report) (content, error) {
+// elements returns the elements of t, after the last write to memory that UCX uses itself, which knows nothing of the work of devices.
+// Without toUCX, the host needs them. The caller releases the result.
+func elements(ctx context.Context, t *core.Tensor, toUCX bool, r *Report) (content, error) {
 	if t.IsEmpty() {
 		return content{}, nil
 	}
-	host := t.DeviceID().Type.HostAccessible()
-	if !host && t.Device() == nil {
+	if !t.DeviceID().Type.HostAccessible() && t.Device() == nil {
 		return content{}, core.Errorf(core.ErrDevice, "remote", "Send", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
 	}
 	if !t.Layout().IsContiguous() {
@@ -126,7 +127,10 @@ func elements(ctx context.Context, t *core.Tensor, r *Report) (content, error) {
 		r.BytesCopied += t.NumBytes()
 		t = x
 	}
-	if !host {
+	memory, reason := pathOf(t.DeviceID(), t.NumBytes())
+	if reason != "" || !toUCX && !t.DeviceID().Type.HostAccessible() {
+		r.Mechanism = exchange.Staged
+		r.because("%s", reason)
 		x, err := flat(t)
 		return content{bytes: t.NumBytes(), device: x}, err
 	}
@@ -149,7 +153,7 @@ func elements(ctx context.Context, t *core.Tensor, r *Report) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	return content{bytes: t.NumBytes(), buffer: b, address: address}, nil
+	return content{bytes: t.NumBytes(), buffer: b, memory: memory, address: address}, nil
 }
 
 // sending is a tensor on its way to the peer.
@@ -182,7 +186,7 @@ func (x *sending) recycle() {
 		return
 	}
 	x.Conn, x.out.conn, x.read = nil, nil, nil
-	x.out.id, x.describes, x.given = 0, false, 0
+	x.out.id, x.out.memory, x.describes, x.given = 0, ucx.Host, false, 0
 	sendings.Put(x)
 }
 
@@ -230,8 +234,9 @@ func (x *sending) piece(ctx context.Context, o *outbound, i int64, address uintp
 	return nil
 }
 
-// direct sends memory of the host as it is. It owns source.
+// direct sends memory that UCX uses itself. It owns source.
 func (x *sending) direct(ctx context.Context, source content) error {
+	x.out.memory = source.memory
 	var use *transfer
 	if x.bytes > ucx.MaxEager {
 		use = &transfer{over: make(chan struct{})}
@@ -285,9 +290,6 @@ func (x *sending) abandon(err error, i int64) {
 // staged sends memory of a device. It owns source.
 func (x *sending) staged(ctx context.Context, source *core.Tensor, r *Report) error {
 	defer source.Close()
-	m, reason := PathOf(source.DeviceID())
-	r.Mechanism = m
-	r.because("%s", reason)
 	l := &leaving{conn: x.Conn, device: source, size: min(x.bytes, pieceBytes)}
 	l.send = func(p part, s *stage) error {
 		if s.out == nil {
@@ -353,7 +355,7 @@ func (c *Conn) WaitReceived(ctx context.Context) error {
 	missing := sent > c.credited
 	c.mu.Unlock()
 	if missing {
-		if err := c.tell(ctx, controlSync, func(b []byte) []byte { return le.AppendUint64(b, sent) }); err != nil {
+		if err := c.tell(ctx, controlSync, func(b []byte) []byte { return le.AppendUint64(b, sent) }); err != nil && c.Err() == nil {
 			return err
 		}
 	}

@@ -161,7 +161,7 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 		}
 	}
 	var r Report
-	source, err := elements(ctx, t, &r)
+	source, err := elements(ctx, t, true, &r)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,8 @@ func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tenso
 		}
 		return answer(controlDone)
 	}
-	if !t.DeviceID().Type.HostAccessible() { // copies of the device keep the order
+	memory, reason := pathOf(t.DeviceID(), in.bytes)
+	if reason != "" { // copies of the device keep the order
 		var r Report
 		if err := c.fill(ctx, in, t, &r); err != nil {
 			return err
@@ -212,7 +213,7 @@ func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tenso
 	}
 	write := &transfer{over: make(chan struct{})}
 	b.Wrote(write)
-	write.err = c.fillHost(ctx, in, t)
+	write.err = c.fillDirect(ctx, in, t, memory)
 	close(write.over)
 	if write.err != nil {
 		return write.err

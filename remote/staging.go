@@ -141,7 +141,7 @@ func (l *coming) Fill(ctx context.Context, s *stage, p part, _ none) (none, erro
 	if err != nil {
 		return none{}, err
 	}
-	err = land(m, s.address, p.size, s.done)
+	err = land(m, ucx.Host, s.address, p.size, s.done)
 	s.busy = err == nil
 	return none{}, err
 }
@@ -154,10 +154,10 @@ func (l *coming) Empty(ctx context.Context, s *stage, p part, _ none) (none, err
 	return none{}, copyPart(ctx, l.device, s.bytes, p, false)
 }
 
-// land brings a piece to an address of the host. Its result comes if land returns nil, at once if the bytes have come with the
+// land brings a piece to an address in memory of a kind. Its result comes if land returns nil, at once if the bytes have come with the
 // message.
-func land(m *ucx.Message, address uintptr, size int64, done func(error)) error {
-	err := m.Receive(address, size, done)
+func land(m *ucx.Message, memory ucx.Memory, address uintptr, size int64, done func(error)) error {
+	err := m.ReceiveInto(memory, address, size, done)
 	if err != nil {
 		m.Drop()
 	}

@@ -142,6 +142,15 @@ given 'on_card vulkan' "no Vulkan on this card" example-picture 60 renderer
 given 'command -v "$DLX_PYTHON" >/dev/null' "no $DLX_PYTHON here" array-libraries 300 \
   "$DLX_PYTHON" "$kit/array_libraries_check.py" "$kit/bin/libdlx.so"
 step first-session 600 "$kit/first-session.sh" "$out/first-session"
+# UCX is no part of the kit; DLX_UCX_LIBRARY names one, such as lib/libucp.so.0 of what scripts/fetch-ucx.sh fetches. On a card it
+# must use the card's memory itself, on the simulator it cannot.
+ucx=$(sed -n 's/^UCX[[:space:]]*//p' <<<"$devices") direct=1
+! $simulated || direct=
+cards=(env ${direct:+DLX_REMOTE_MUST_BE_DIRECT=1} "$kit/bin/remote.test" -test.v -test.timeout 110s
+  -test.run '^(TestPathsSayWhy|TestCardsOfTwoProcesses)$')
+given 'has cuda && [[ $ucx = available* ]]' "UCX: ${ucx:-no line of dlx devices}" remote 120 "${cards[@]}"
+given 'has cuda && [[ $ucx = available* ]] && [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]' "not run: no RDMA device here, or UCX: ${ucx:-no line of dlx devices}" \
+  remote-rdma 120 env UCX_TLS=rc,cuda_copy,self "${cards[@]}"
 slug=$(tr -cs '[:alnum:]' - <<<"${card,,}" | sed 's/-*$//')
 given 'has cuda && ! $simulated' "${card:-nothing} is no card: it is not measured" bench 540 \
   dlx bench -t '*_ce*' -t '*_sm*' -t device_local_copy -t strided -t many -t latency -t streams -t alloc -t exchange -t handoff \

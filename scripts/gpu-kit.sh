@@ -13,7 +13,7 @@ mkdir -p "$kit/bin"
 go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan ./examples/renderer ./benchmarks/lab/firstsession ./benchmarks/lab/peers
 go build "${flags[@]}" -buildmode c-shared -o "$kit/bin/libdlx.so" ./backends/cuda/internal/cshared
 rm "$kit/bin/libdlx.h"
-for package in backends/cuda backends/rocm backends/vulkan backends/opencl backends/gl interop/gl exchange; do
+for package in backends/cuda backends/rocm backends/vulkan backends/opencl backends/gl interop/gl exchange remote; do
   go test -c "${flags[@]}" -o "$kit/bin/${package//\//-}.test" "./$package"
 done
 for script in run first-session drivers; do

@@ -10,8 +10,11 @@
 package ucx
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dlx-go/dlx/core"
 )
 
 const (
@@ -22,6 +25,31 @@ const (
 	// MaxHeader bounds the header of a message. Transports may have a lower limit; see [Worker.MaxHeader].
 	MaxHeader = 4096
 )
+
+// Memory is a kind of memory.
+type Memory int
+
+const (
+	Host Memory = iota // that the processor can address
+	CUDA
+	ROCm
+)
+
+// cudaSince is the version whose transport for CUDA needs no current context of the calling thread (NEWS of UCX 1.19.0).
+const cudaSince = 19
+
+// knows returns the error of [Knows] for a version of UCX whose context knows the kind, or does not.
+func knows(m Memory, known bool, version string) error {
+	name := [...]string{"the host", "CUDA", "ROCm"}[m]
+	if !known {
+		return core.Errorf(core.ErrNotSupported, "ucx", "ucp_context_query", "UCX %s knows no memory of %s here: install its module for %[2]s, and the driver", version, name)
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); m == CUDA && (n != 2 || major == 1 && minor < cudaSince) {
+		return core.Errorf(core.ErrNotSupported, "ucx", "ucp_context_query", "UCX %s uses memory of CUDA only on threads with a context of CUDA: install UCX 1.%d or newer", version, cudaSince)
+	}
+	return nil
+}
 
 // LibraryVariable names an environment variable, whose value is opened instead of the system's libucp.
 const LibraryVariable = "DLX_UCX_LIBRARY"

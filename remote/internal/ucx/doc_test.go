@@ -1,9 +1,37 @@
 package ucx
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/dlx-go/dlx/core"
 )
+
+func TestKindsOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		memory  Memory
+		known   bool
+		version string
+		why     string // "" if UCX uses it
+	}{
+		{Host, true, "1.13.1", ""},
+		{CUDA, false, "1.22.0", "knows no memory of CUDA"},
+		{CUDA, true, "1.22.0", ""},
+		{CUDA, true, "1.19.0", ""},
+		{CUDA, true, "2.0.0", ""},
+		{CUDA, true, "1.18.1", "1.19"},
+		{CUDA, true, "unknown", "1.19"},
+		{ROCm, true, "1.13.1", ""},
+		{ROCm, false, "1.13.1", "knows no memory of ROCm"},
+	} {
+		err := knows(c.memory, c.known, c.version)
+		if (err == nil) != (c.why == "") || err != nil && (!errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
 
 func TestTransportsOf(t *testing.T) {
 	text := `#               peer: vm:1

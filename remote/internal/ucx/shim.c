@@ -81,7 +81,7 @@ char *dlx_ucx_load(const char *name, const char **missing, const char **since) {
 	return NULL;
 }
 
-ucs_status_t dlx_ucx_init(ucp_context_h *context) {
+ucs_status_t dlx_ucx_init(ucp_context_h *context, uint64_t *memory_types) {
 	unsigned major, minor, patch;
 	dlx_ucx.ucp_get_version(&major, &minor, &patch);
 	maps = major == 1 && minor >= 16 && minor <= 21;
@@ -98,6 +98,11 @@ ucs_status_t dlx_ucx_init(ucp_context_h *context) {
 	};
 	status = dlx_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, context);
 	dlx_ucx.ucp_config_release(config);
+	if (status != UCS_OK) return status;
+	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+	status = dlx_ucx.ucp_context_query(*context, &attr);
+	if (status == UCS_OK) *memory_types = attr.memory_types;
+	else dlx_ucx.ucp_cleanup(*context);
 	return status;
 }
 
@@ -244,7 +249,7 @@ static ucs_status_t map(dlx_ucx_op *op, uintptr_t data, uint64_t length, ucp_req
 }
 
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
-                          uint64_t length, int fetched) {
+                          uint64_t length, ucs_memory_type_t memory, int fetched) {
 	if (!w->ep) return UCS_ERR_NOT_CONNECTED;
 	dlx_ucx_op *op = new_op(w, id, header, header_length);
 	if (!op) return UCS_ERR_NO_MEMORY;
@@ -254,7 +259,7 @@ ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, ui
 		.flags = fetched ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER,
 		.cb = {.send = sent},
 		.user_data = op,
-		.memory_type = UCS_MEMORY_TYPE_HOST,
+		.memory_type = memory,
 	};
 	ucs_status_t status = maps && fetched ? map(op, data, length, &param) : UCS_OK;
 	if (status != UCS_OK) {
@@ -264,14 +269,15 @@ ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, ui
 	return finish(dlx_ucx.ucp_am_send_nbx(w->ep, message_id, op->header, header_length, (const void *)data, length, &param), op);
 }
 
-ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m, uintptr_t data, uint64_t length) {
+ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m, uintptr_t data, uint64_t length,
+                             ucs_memory_type_t memory) {
 	dlx_ucx_op *op = new_op(w, id, NULL, 0);
 	if (!op) return UCS_ERR_NO_MEMORY;
 	ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
 		.cb = {.recv_am = received},
 		.user_data = op,
-		.memory_type = UCS_MEMORY_TYPE_HOST,
+		.memory_type = memory,
 	};
 	ucs_status_t status = maps ? map(op, data, length, &param) : UCS_OK;
 	if (status != UCS_OK) {

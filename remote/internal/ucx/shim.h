@@ -14,6 +14,7 @@
 	X(ucp_config_release, "1.0")              \
 	X(ucp_init_version, "1.0")                \
 	X(ucp_cleanup, "1.0")                     \
+	X(ucp_context_query, "1.0")               \
 	X(ucp_mem_map, "1.0")                     \
 	X(ucp_mem_unmap, "1.0")                   \
 	X(ucp_worker_create, "1.0")               \
@@ -84,12 +85,14 @@ typedef struct dlx_ucx_worker {
 } dlx_ucx_worker;
 
 char *dlx_ucx_load(const char *name, const char **missing, const char **since);
-ucs_status_t dlx_ucx_init(ucp_context_h *context);
+// dlx_ucx_init also returns the bits of the memory types that the context knows.
+ucs_status_t dlx_ucx_init(ucp_context_h *context, uint64_t *memory_types);
 ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header);
 ucs_status_t dlx_ucx_connect(dlx_ucx_worker *w, const void *address);
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
-                          uint64_t length, int fetched);
-ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m, uintptr_t data, uint64_t length);
+                          uint64_t length, ucs_memory_type_t memory, int fetched);
+ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m, uintptr_t data, uint64_t length,
+                             ucs_memory_type_t memory);
 void dlx_ucx_take(dlx_ucx_worker *w, dlx_ucx_message *m, uintptr_t data);
 void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m);
 int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max);

@@ -19,6 +19,9 @@ func Load() error {
 // Version returns "".
 func Version() string { return "" }
 
+// Knows fails as Load does.
+func Knows(Memory) error { return Load() }
+
 // Worker cannot be made.
 type Worker struct{}
 
@@ -44,6 +47,9 @@ func (*Worker) Connect([]byte) error { return Load() }
 // Send fails as Load does.
 func (*Worker) Send([]byte, uintptr, int64, bool, func(error)) error { return Load() }
 
+// SendFrom fails as Load does.
+func (*Worker) SendFrom(Memory, []byte, uintptr, int64, bool, func(error)) error { return Load() }
+
 // Poll returns false.
 func (*Worker) Poll() bool { return false }
 
@@ -64,6 +70,9 @@ func (*Message) Fetched() bool { return false }
 
 // Receive fails as Load does.
 func (*Message) Receive(uintptr, int64, func(error)) error { return Load() }
+
+// ReceiveInto fails as Load does.
+func (*Message) ReceiveInto(Memory, uintptr, int64, func(error)) error { return Load() }
 
 // Drop does nothing.
 func (*Message) Drop() {}

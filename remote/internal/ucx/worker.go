@@ -38,6 +38,18 @@ var (
 var process struct {
 	context C.ucp_context_h
 	version string
+	types   C.uint64_t // bits of the kinds of memory that the context knows
+}
+
+// kinds are UCX's numbers of the kinds of memory.
+var kinds = [...]C.ucs_memory_type_t{Host: C.UCS_MEMORY_TYPE_HOST, CUDA: C.UCS_MEMORY_TYPE_CUDA, ROCm: C.UCS_MEMORY_TYPE_ROCM}
+
+// Knows returns nil if UCX uses memory of a kind by its address, and otherwise an error that says why not.
+func Knows(m Memory) error {
+	if err := Load(); err != nil {
+		return err
+	}
+	return knows(m, process.types&(1<<kinds[m]) != 0, process.version)
 }
 
 // Load opens libucp and prepares it, once for the life of the process. It fails with core.ErrNotSupported if there is no
@@ -58,7 +70,7 @@ var Load = sync.OnceValue(func() error {
 		return core.Errorf(core.ErrNotSupported, "ucx", "dlopen", "%s: install UCX (Debian: libucx0), or name its library in %s", C.GoString(why), LibraryVariable)
 	}
 	process.version = C.GoString(C.dlx_ucx_version())
-	if status := C.dlx_ucx_init(&process.context); status != C.UCS_OK {
+	if status := C.dlx_ucx_init(&process.context, &process.types); status != C.UCS_OK {
 		return failed("ucp_init", status)
 	}
 	return nil
@@ -214,6 +226,11 @@ func (w *Worker) Connect(address []byte) error {
 // them; without, there are at most MaxEager. The memory at data must stay as it is until done is called, which happens
 // once if Send returns nil, possibly before it returns. Header is copied.
 func (w *Worker) Send(header []byte, data uintptr, length int64, fetched bool, done func(error)) error {
+	return w.SendFrom(Host, header, data, length, fetched, done)
+}
+
+// SendFrom is like [Worker.Send], for memory of a kind that UCX knows. UCX does not wait for work of the device.
+func (w *Worker) SendFrom(memory Memory, header []byte, data uintptr, length int64, fetched bool, done func(error)) error {
 	if len(header) == 0 || len(header) > w.header || length < 0 || !fetched && length > MaxEager || fetched && length == 0 {
 		return invalid("ucp_am_send_nbx", "a message has %d bytes and a header of %d bytes, which can have %d", length, len(header), w.header)
 	}
@@ -227,7 +244,7 @@ func (w *Worker) Send(header []byte, data uintptr, length int64, fetched bool, d
 	if fetched {
 		mode = 1
 	}
-	status := C.dlx_ucx_send(w.c, C.uint64_t(w.lastOp), unsafe.Pointer(&header[0]), C.uint32_t(len(header)), C.uintptr_t(data), C.uint64_t(length), mode)
+	status := C.dlx_ucx_send(w.c, C.uint64_t(w.lastOp), unsafe.Pointer(&header[0]), C.uint32_t(len(header)), C.uintptr_t(data), C.uint64_t(length), kinds[memory], mode)
 	return w.posted("ucp_am_send_nbx", status, done)
 }
 
@@ -273,8 +290,16 @@ func (m *Message) Fetched() bool { return m.fetched }
 // Receive brings the data to the address data, which has room for length bytes, all that the message has. Done is called
 // as for Send. After an error, the caller drops the message.
 func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
+	return m.ReceiveInto(Host, data, length, done)
+}
+
+// ReceiveInto is like [Message.Receive], for memory of a kind that UCX knows, which the data of a fetched message only can go to.
+func (m *Message) ReceiveInto(memory Memory, data uintptr, length int64, done func(error)) error {
 	if length != m.Length {
 		return invalid("ucp_am_recv_data_nbx", "a message of %d bytes is received into %d bytes", m.Length, length)
+	}
+	if memory != Host && !m.fetched {
+		return invalid("ucp_am_recv_data_nbx", "the data came with the message, in memory of the host")
 	}
 	w := m.w
 	w.mu.Lock()
@@ -296,7 +321,7 @@ func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
 		return nil
 	}
 	w.lastOp++
-	status := C.dlx_ucx_receive(w.c, C.uint64_t(w.lastOp), c, C.uintptr_t(data), C.uint64_t(length))
+	status := C.dlx_ucx_receive(w.c, C.uint64_t(w.lastOp), c, C.uintptr_t(data), C.uint64_t(length), kinds[memory])
 	C.dlx_ucx_drop(w.c, c)
 	if status == C.UCS_INPROGRESS || status == C.UCS_OK {
 		m.recycle()
