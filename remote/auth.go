@@ -9,6 +9,8 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"math/big"
 	"net"
 	"time"
@@ -39,12 +41,32 @@ func (o *Options) secure(ctx context.Context, socket net.Conn, server bool, host
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		if record := (tls.RecordHeaderError{}); errors.As(err, &record) && string(record.RecordHeader[:len(controlMagic)]) == controlMagic {
+			return nil, refusePlain(socket, server)
+		}
 		return nil, ended(err, "the TLS handshake failed: %v", err)
 	}
 	if len(o.Token) > 0 {
 		err = o.prove(c, server)
 	}
 	return c, err
+}
+
+var errPlain = errors.New("no TLS")
+
+// refusePlain returns the error of a peer that uses neither TLS nor a token, and tells such a client, which cannot know why the
+// connection ends.
+func refusePlain(socket net.Conn, server bool) error {
+	if server {
+		_ = socket.SetDeadline(time.Now().Add(lingers))
+		text := "this side needs TLS or a token, and Options.Insecure has none"
+		_, _ = socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), reasonRefused, 0, text)))
+		if tcp, ok := socket.(*net.TCPConn); ok { // what was not read would make a reset of Close, which takes the goodbye away
+			_ = tcp.CloseWrite()
+			_, _ = io.CopyN(io.Discard, socket, maxControl)
+		}
+	}
+	return ended(errPlain, "the peer uses neither TLS nor a token, and this side does: set Options.TLS or Options.Token at both sides, or Insecure")
 }
 
 // config returns the configuration of TLS.
@@ -123,7 +145,7 @@ func (o *Options) prove(c *tls.Conn, server bool) error {
 		return o.told(payload)
 	}
 	if k != controlProof || !hmac.Equal(payload, proof(!server)) {
-		_, _ = c.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), reasonRefused, "it has another token")))
+		_, _ = c.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), reasonRefused, 0, "it has another token")))
 		return ended(errToken, "the peer has another token")
 	}
 	if server {

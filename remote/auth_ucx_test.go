@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,9 @@ func TestAuthentication(t *testing.T) {
 				if err == nil {
 					_, _, err = a.Receive(t.Context(), d)
 					_ = a.Close()
+				}
+				if x.dial.Insecure && !strings.Contains(err.Error(), "needs TLS or a token") || x.listen.Insecure && !strings.Contains(err.Error(), "neither TLS nor a token") {
+					t.Errorf("only one side is insecure: %v", err)
 				}
 				var typed *ConnError
 				if !errors.As(err, &typed) || !errors.Is(err, core.ErrClosed) && !errors.Is(err, core.ErrInvalid) {
@@ -246,7 +250,7 @@ func FuzzControl(f *testing.F) {
 		return finishControl(append(appendControl(nil, k), payload...))
 	}
 	f.Add(message(controlHello, appendHello(nil, exampleHello())))
-	f.Add(message(controlGoodbye, appendGoodbye(nil, reasonVersion, "text")))
+	f.Add(message(controlGoodbye, appendGoodbye(nil, reasonVersion, 3, "text")))
 	f.Add(message(controlPing, nil))
 	f.Add(message(controlSync, make([]byte, 8)))
 	f.Add(message(controlListed, exampleList()))
@@ -263,7 +267,7 @@ func FuzzControl(f *testing.F) {
 				}
 			}
 		case controlGoodbye:
-			_, _, _ = readGoodbye(payload)
+			_, _, _, _ = readGoodbye(payload)
 		case controlListed:
 			if list, next, err := readList(payload); err == nil {
 				again := le.AppendUint64(nil, next)

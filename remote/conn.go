@@ -259,7 +259,10 @@ func (c *Conn) finish() {
 	c.writing <- struct{}{}
 	_ = c.raw.SetDeadline(time.Now().Add(lingers))
 	r, text := farewell(c.Err())
-	_, _ = c.socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), r, text)))
+	c.mu.Lock()
+	received := c.received
+	c.mu.Unlock()
+	_, _ = c.socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), r, received, text)))
 	if tcp, ok := c.raw.(*net.TCPConn); ok { // a reset would take the goodbye away
 		_ = tcp.CloseWrite()
 	}
@@ -481,6 +484,9 @@ func (c *Conn) handle(k control, payload []byte) error {
 		}
 		return nil
 	case controlGoodbye:
+		if err := c.takeReceived(payload); err != nil {
+			return err
+		}
 		return c.options.told(payload)
 	case controlSync:
 		if len(payload) != 8 {
@@ -536,6 +542,21 @@ func (c *Conn) arrived(m *ucx.Message) bool {
 	}
 	c.notify()
 	return keep
+}
+
+// takeReceived handles how many tensors the peer had received when it ended the connection.
+func (c *Conn) takeReceived(goodbye []byte) error {
+	_, received, _, err := readGoodbye(goodbye)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if received > c.sent {
+		return violation("the peer says that it has received %d tensors, and %d were sent", received, c.sent)
+	}
+	c.credited = max(c.credited, received)
+	return nil
 }
 
 // takeCredit handles that the peer has received tensors. c.mu is held.

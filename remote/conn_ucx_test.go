@@ -403,6 +403,40 @@ func TestTheEndOfAConnection(t *testing.T) {
 	wantEqual(t, x, y)
 }
 
+// A receiver that closes the connection at once after the last tensor has received all, also for a sender that asks later.
+func TestReceivedAndClosed(t *testing.T) {
+	d := host(t)
+	for _, later := range []bool{true, false} {
+		a, b := connect(t, Options{})
+		for i := range 3 {
+			pass(t, a, b, row(t, 100, uint64(i)), d)
+		}
+		asked := make(chan error, 1)
+		if !later {
+			go func() { asked <- a.WaitReceived(t.Context()) }()
+		}
+		_ = b.Close()
+		if later {
+			<-a.Done()
+			asked <- a.WaitReceived(t.Context())
+		}
+		if err := <-asked; err != nil {
+			t.Errorf("WaitReceived after the end %v: %v", later, err)
+		}
+		if s := a.Stats(); s.InFlight != 0 {
+			t.Errorf("stats %+v", s)
+		}
+	}
+	a, b := connect(t, Options{}) // one that has not received all has not
+	if _, err := a.Send(t.Context(), row(t, 100, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = b.Close()
+	if err := a.WaitReceived(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("WaitReceived of a tensor that was not received: %v", err)
+	}
+}
+
 // Close ends a Send that nobody receives, and the memory is free.
 func TestCloseEndsSend(t *testing.T) {
 	a, _ := connect(t, Options{})

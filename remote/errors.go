@@ -81,7 +81,7 @@ var errToken = errors.New("wrong token")
 
 // told is the error of a connection that the peer has ended by a goodbye.
 func (o *Options) told(payload []byte) error {
-	r, text, err := readGoodbye(payload)
+	r, _, text, err := readGoodbye(payload)
 	switch {
 	case err != nil:
 		return err

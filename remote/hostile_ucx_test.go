@@ -104,6 +104,9 @@ func TestHostileControl(t *testing.T) {
 		"a long goodbye": func(a *Conn) error {
 			return a.tell(t.Context(), controlGoodbye, func(b []byte) []byte { return append(b, make([]byte, 1000)...) })
 		},
+		"tensors that were not sent": func(a *Conn) error {
+			return a.tell(t.Context(), controlGoodbye, func(b []byte) []byte { return appendGoodbye(b, reasonClosed, 1, "") })
+		},
 		"a long message": func(a *Conn) error {
 			_, err := a.socket.Write([]byte("DLXR\x01\x00\x04\x00\xff\xff\xff\xff"))
 			return err

@@ -25,6 +25,7 @@ const (
 	dataSize     = 32       // bytes of the header of a data message
 	metaSize     = 16       // bytes of a tensor before its extents
 	helloSize    = 56       // bytes of a hello before the address
+	goodbyeSize  = 12       // bytes of a goodbye before the text
 	maxBytes     = 1 << 50  // of a tensor, so that its pieces can be numbered
 )
 
@@ -149,17 +150,19 @@ const (
 	reasonRefused               // the peer has not proved who it is
 )
 
-func appendGoodbye(b []byte, r reason, text string) []byte {
+// appendGoodbye appends why a connection ends, and how many tensors this side has received, which UCX may not tell any more.
+func appendGoodbye(b []byte, r reason, received uint64, text string) []byte {
 	b = le.AppendUint16(b, uint16(r))
 	b = le.AppendUint16(b, 0)
+	b = le.AppendUint64(b, received)
 	return append(b, text[:min(len(text), maxText)]...)
 }
 
-func readGoodbye(b []byte) (reason, string, error) {
-	if len(b) < 4 || len(b) > 4+maxText {
-		return 0, "", violation("a goodbye has %d bytes", len(b))
+func readGoodbye(b []byte) (r reason, received uint64, text string, err error) {
+	if len(b) < goodbyeSize || len(b) > goodbyeSize+maxText {
+		return 0, 0, "", violation("a goodbye has %d bytes", len(b))
 	}
-	return reason(le.Uint16(b)), string(b[4:]), nil
+	return reason(le.Uint16(b)), le.Uint64(b[4:]), string(b[goodbyeSize:]), nil
 }
 
 // kind is the kind of a data message.
