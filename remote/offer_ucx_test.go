@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -398,6 +400,60 @@ func TestPutThatFails(t *testing.T) {
 	}
 	if err := x.WaitReady(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A Put whose elements do not come keeps a writable offer for as long as its context permits, and no longer.
+func TestAStalledPutEnds(t *testing.T) {
+	a, b := connect(t, Options{})
+	x := row(t, 3*pieceBytes, 1)
+	f := offer(t, a, x, OfferOptions{Writable: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	q := request{key: f.key, count: -1, bytes: 3 * pieceBytes}
+	g, err := b.ask(ctx, &q, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.tell(t.Context(), controlPut, func(p []byte) []byte { return appendRequest(p, &q) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.answered(t.Context(), g, func() bool { return g.accepted }); err != nil && g.refused == nil {
+		t.Fatal(err) // on a busy machine the time may be over before
+	}
+	want := row(t, 3*pieceBytes, 2)
+	patience, enough := context.WithTimeout(t.Context(), time.Minute)
+	defer enough()
+	if _, err := b.Put(patience, f.Descriptor(), want); err != nil {
+		t.Fatalf("the offer is not free after a request that has stalled: %v", err)
+	}
+	wantEqual(t, want, x)
+	if err := b.answered(t.Context(), g, func() bool { return g.done }); err == nil {
+		t.Error("the request that has stalled was fulfilled")
+	}
+	if s := a.Stats(); s.Refused != 1 || s.Served != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	if err := b.Err(); err != nil {
+		t.Errorf("the connection has ended: %v", err)
+	}
+}
+
+// A request that UCX does not end is ended with its connection.
+func TestAStuckRequestEndsTheConnection(t *testing.T) {
+	a, _ := connect(t, Options{KeepAlive: 100 * time.Millisecond})
+	ctx, over := a.bound(&request{within: time.Millisecond})
+	defer over()
+	<-ctx.Done()
+	<-a.Done()
+	if err := a.Err(); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "stalled") {
+		t.Errorf("the connection ended with %v", err)
+	}
+	c, _ := connect(t, Options{})
+	ctx, over = c.bound(&request{within: time.Hour})
+	over()
+	if ctx.Err() == nil || c.Err() != nil {
+		t.Errorf("after a request: %v, %v", ctx.Err(), c.Err())
 	}
 }
 

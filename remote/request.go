@@ -28,14 +28,15 @@ func newRequester() requester {
 	return requester{asking: make(map[uint64]*asked), fetching: make(map[uint64]*inbound)}
 }
 
-const requestSize = 48
+const requestSize = 56
 
 // request asks for rows of an offer: all if count is -1.
 type request struct {
 	id           uint64
 	key          [keySize]byte
 	first, count int64
-	bytes        int64 // of the rows
+	bytes        int64         // of the rows
+	within       time.Duration // how long the requester waits; 0 for as long as the connection is open
 }
 
 func appendRequest(b []byte, q *request) []byte {
@@ -43,15 +44,18 @@ func appendRequest(b []byte, q *request) []byte {
 	b = append(b, q.key[:]...)
 	b = le.AppendUint64(b, uint64(q.first))
 	b = le.AppendUint64(b, uint64(q.count))
-	return le.AppendUint64(b, uint64(q.bytes))
+	b = le.AppendUint64(b, uint64(q.bytes))
+	return le.AppendUint64(b, uint64(q.within.Milliseconds()))
 }
 
 func readRequest(b []byte) (q request, err error) {
 	if len(b) != requestSize {
 		return q, violation("a request has %d bytes, and needs %d", len(b), requestSize)
 	}
+	within := min(le.Uint64(b[48:]), uint64(maxWithin/time.Millisecond))
 	return request{
-		id: le.Uint64(b), key: [keySize]byte(b[8:24]),
+		within: time.Duration(within) * time.Millisecond,
+		id:     le.Uint64(b), key: [keySize]byte(b[8:24]),
 		first: int64(le.Uint64(b[24:])), count: int64(le.Uint64(b[32:])), bytes: int64(le.Uint64(b[40:])),
 	}, nil
 }
@@ -191,12 +195,18 @@ func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tens
 	return err
 }
 
-// ask gives a request its number when the peer permits another one. In, if not nil, is what comes for it.
+// maxWithin bounds the time for a request that a peer may name.
+const maxWithin = 365 * 24 * time.Hour
+
+// ask gives a request its number, when the peer permits another one, and the time that ctx leaves. In, if not nil, is what comes for it.
 func (c *Conn) ask(ctx context.Context, q *request, in *inbound) (*asked, error) {
 	if err := c.await(ctx, func() bool { return len(c.asking) < c.peer.limits.Requests }); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()
+	if end, ok := ctx.Deadline(); ok {
+		q.within = max(time.Until(end).Round(time.Millisecond), time.Millisecond)
+	}
 	c.requests++
 	q.id = c.requests
 	a := &asked{}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -93,14 +95,16 @@ func (c *Conn) serve(k control, payload []byte) error {
 			c.serving--
 			c.mu.Unlock()
 		}()
+		ctx, over := c.bound(&q)
+		defer over()
 		var err error
 		switch k {
 		case controlFetch:
-			err = c.serveFetch(c.life, &q, f, t)
+			err = c.serveFetch(ctx, &q, f, t)
 		case controlSum:
-			err = c.serveSum(c.life, &q, f, t)
+			err = c.serveSum(ctx, &q, f, t)
 		default:
-			err = c.servePut(c.life, &q, f, t, in)
+			err = c.servePut(ctx, &q, f, t, in)
 			c.leave(in)
 		}
 		if err != nil {
@@ -120,6 +124,20 @@ func (c *Conn) serve(k control, payload []byte) error {
 		c.mu.Unlock()
 	})
 	return nil
+}
+
+// bound returns the context of a request. It ends with the connection, and when the requester does not wait any more, so that a peer that
+// stalls does not keep a writable offer from others. What UCX has begun then cannot be ended by itself, and the offer is kept until it has
+// ended; if it has not after KeepAlive, the connection ends, which ends it. The caller calls over when the request is served.
+func (c *Conn) bound(q *request) (ctx context.Context, over func()) {
+	if q.within == 0 {
+		return c.life, func() {}
+	}
+	ctx, cancel := context.WithTimeout(c.life, q.within)
+	stalled := time.AfterFunc(q.within+c.options.KeepAlive, func() {
+		c.fail(ended(os.ErrDeadlineExceeded, "a request of the peer has stalled: it was to be done after %v, and was not %v later", q.within, c.options.KeepAlive))
+	})
+	return ctx, func() { stalled.Stop(); cancel() }
 }
 
 // look returns the tensor of a request, which the caller closes, or why there is none.
@@ -169,6 +187,9 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 	defer x.recycle()
 	x.out.id, x.read = q.id, &f.read
 	if err := c.explain(x.run(ctx, source, &r)); err != nil && (x.given < q.bytes || q.bytes == 0 || !errors.Is(err, io.EOF)) {
+		if f.writable && ctx.Err() != nil { // UCX may still read the elements
+			_ = t.WaitIdle(c.life)
+		}
 		return err
 	} // else the peer has got the elements, and has closed the connection before UCX said so
 	c.mu.Lock()
@@ -213,7 +234,9 @@ func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tenso
 	}
 	write := &transfer{over: make(chan struct{})}
 	b.Wrote(write)
+	in.left = make(chan struct{})
 	write.err = c.fillDirect(ctx, in, t, memory)
+	<-in.left // UCX may write the elements after a failure
 	close(write.over)
 	if write.err != nil {
 		return write.err
