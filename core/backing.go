@@ -35,15 +35,21 @@ func (m ExternalMemory) Backing() *Backing {
 	if !t.IsFD() {
 		return nil
 	}
-	fd, err := m.Handle.Number()
-	if err != nil {
+	if _, err := m.Handle.Number(); err != nil {
 		return nil
 	}
-	device, inode, ok := identify(int(fd), t == HandleDMABuf)
-	if !ok {
+	id := m.Handle.file
+	if !id.regular && t != HandleDMABuf {
 		return nil
 	}
-	return &Backing{file{t, device, inode}, m.Offset}
+	return &Backing{file{t, id.device, id.inode}, m.Offset}
+}
+
+// fileID is what the system says of the file that a descriptor refers to. The numbers do not identify device files and
+// anonymous inodes, which are not regular.
+type fileID struct {
+	device, inode uint64
+	regular       bool
 }
 
 // backed lists the buffers whose backing is known, by address space. Memory may come back

@@ -136,6 +136,7 @@ func (v *Vendor) UnmarshalText(text []byte) error {
 type Handle struct {
 	kind   HandleType // fixed, like vendor
 	vendor Vendor     // of HandleIPC
+	file   fileID     // that a descriptor refers to. The handle owns the descriptor, so it refers to nothing else later
 
 	mu     sync.Mutex
 	open   bool
@@ -157,11 +158,12 @@ func (privateCore) NewHandle(t HandleType, number uintptr) (*Handle, error) {
 	case noPayload, opaqueBytes:
 		return nil, Errorf(ErrInvalid, "core", call, "a handle of type %v is not made of a number of the system", t)
 	}
-	if err := checkNumber(call, t, number); err != nil {
+	id, err := checkNumber(call, t, number)
+	if err != nil {
 		return nil, err
 	}
 	liveHandles.Add(1)
-	return &Handle{kind: t, open: true, number: number}, nil
+	return &Handle{kind: t, file: id, open: true, number: number}, nil
 }
 
 // NewIPCHandle is NewIPCHandle of package backendkit.
@@ -250,7 +252,7 @@ func (h *Handle) Duplicate() (*Handle, error) {
 	if !h.open {
 		return nil, h.empty(call)
 	}
-	d := &Handle{kind: h.kind, vendor: h.vendor, open: true, bytes: h.bytes}
+	d := &Handle{kind: h.kind, vendor: h.vendor, file: h.file, open: true, bytes: h.bytes}
 	if h.kind.payload() == opaqueBytes {
 		return d, nil
 	}

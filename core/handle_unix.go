@@ -8,26 +8,28 @@ import (
 	"syscall"
 )
 
-// checkNumber fails unless number is an open descriptor and t a type of descriptors.
-func checkNumber(call string, t HandleType, number uintptr) error {
+// checkNumber fails unless number is an open descriptor and t a type of descriptors. It returns what the descriptor
+// refers to.
+func checkNumber(call string, t HandleType, number uintptr) (fileID, error) {
 	if !t.IsFD() {
-		return Errorf(ErrNotSupported, "core", call, "dlx does not know handles of type %v on this system", t)
+		return fileID{}, Errorf(ErrNotSupported, "core", call, "dlx does not know handles of type %v on this system", t)
 	}
 	if number > math.MaxInt32 {
-		return Errorf(ErrInvalid, "core", call, "%d is not a descriptor", int64(number)) // -1, mostly
+		return fileID{}, Errorf(ErrInvalid, "core", call, "%d is not a descriptor", int64(number)) // -1, mostly
 	}
 	var s syscall.Stat_t
 	if err := syscall.Fstat(int(number), &s); err != nil {
-		return descriptorError(ErrInvalid, call, number, err)
+		return fileID{}, descriptorError(ErrInvalid, call, number, err)
 	}
-	return nil
+	return fileID{wide(s.Dev), wide(s.Ino), s.Mode&syscall.S_IFMT == syscall.S_IFREG}, nil
 }
+
+// wide converts a device or inode number, which some systems return as 32 bits.
+func wide[T int32 | uint32 | uint64](n T) uint64 { return uint64(n) }
 
 // duplicateNumber returns a second descriptor, which programs that are started do not inherit.
 func duplicateNumber(call string, number uintptr) (uintptr, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	d, err := syscall.Dup(int(number))
+	d, err := duplicateFD(number)
 	if err != nil {
 		sentinel := ErrOutOfMemory
 		if errors.Is(err, syscall.EBADF) {
@@ -35,8 +37,7 @@ func duplicateNumber(call string, number uintptr) (uintptr, error) {
 		}
 		return 0, descriptorError(sentinel, call, number, err)
 	}
-	syscall.CloseOnExec(d)
-	return uintptr(d), nil
+	return d, nil
 }
 
 // closeNumber closes a descriptor. It is closed even if that fails, unless it was before.

@@ -42,7 +42,7 @@ func quotasOf(t testing.TB, l UserLimits) *quotas {
 func wantOver(t testing.TB, c *Conn, text string) {
 	t.Helper()
 	<-c.ended
-	if err := c.Err(); !errors.Is(err, core.ErrOutOfMemory) || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "for each user") {
+	if err := c.Err(); !errors.Is(err, core.ErrOutOfMemory) || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "raise the limits for each user") {
 		t.Errorf("error %v, want one about %s", err, text)
 	}
 }

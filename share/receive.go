@@ -104,10 +104,11 @@ func (c *Conn) addMemory(id uint32, x core.ExternalMemory) error {
 	case x.Length == 0:
 		return violation("memory %d has no bytes", id)
 	}
-	if err := checkFile(x); err != nil {
+	seals, err := checkFile(x)
+	if err != nil {
 		return err
 	}
-	return c.keepMemory(id, &openMemory{external: x, readOnly: isReadOnly(x)})
+	return c.keepMemory(id, &openMemory{external: x, readOnly: isReadOnly(x, seals)})
 }
 
 // keepMemory keeps a memory, if the limits permit it.

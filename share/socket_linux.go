@@ -160,31 +160,44 @@ func (s *sockets) hungUp() (gone bool) {
 
 // checkFile fails unless memory behind a descriptor is safe to map: a file that its owner can
 // make smaller would end the process that reads beyond the end. What is not a file is the
-// driver's memory, which the driver checks.
-func checkFile(m core.ExternalMemory) error {
+// driver's memory, which the driver checks. checkFile returns the seals of a file.
+func checkFile(m core.ExternalMemory) (seals int, err error) {
+	fd, size, err := fileOf(m)
+	if fd < 0 || err != nil {
+		return 0, err
+	}
+	seals, err = unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	return seals, checkSealed(m, fd, size, seals, err)
+}
+
+// fileOf returns the descriptor of a memory that is a file, and its size. fd is -1 if the memory is no file.
+func fileOf(m core.ExternalMemory) (fd int, size int64, err error) {
 	if !m.Handle.Type().IsFD() {
-		return nil
+		return -1, 0, nil
 	}
 	number, err := m.Handle.Number()
 	if err != nil {
-		return err
+		return -1, 0, err
 	}
-	fd := int(number)
 	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return systemError(core.ErrInvalid, "fstat", err, "the descriptor of a memory is not open")
+	if err := unix.Fstat(int(number), &stat); err != nil {
+		return -1, 0, systemError(core.ErrInvalid, "fstat", err, "the descriptor of a memory is not open")
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG && m.Handle.Type() != core.HandleMemFD {
-		return nil
+		return -1, 0, nil
 	}
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	return int(number), stat.Size, nil
+}
+
+// checkSealed is checkFile for a file of size bytes, whose seals were asked for with the error failed.
+func checkSealed(m core.ExternalMemory, fd int, size int64, seals int, failed error) error {
 	switch {
-	case err != nil:
-		return systemError(core.ErrInvalid, "fcntl", err, "the descriptor of a memory is a file, and not a memfd")
+	case failed != nil:
+		return systemError(core.ErrInvalid, "fcntl", failed, "the descriptor of a memory is a file, and not a memfd")
 	case seals&unix.F_SEAL_SHRINK == 0:
 		return core.Errorf(core.ErrInvalid, "share", "fcntl", "a memfd lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared")
-	case stat.Size < m.Size:
-		return core.Errorf(core.ErrInvalid, "share", "fstat", "a memory of %d bytes came as a file of %d bytes", m.Size, stat.Size)
+	case size < m.Size:
+		return core.Errorf(core.ErrInvalid, "share", "fstat", "a memory of %d bytes came as a file of %d bytes", m.Size, size)
 	}
 	return checkPages(fd)
 }
@@ -228,11 +241,15 @@ func (c *Conn) checkSemaphore(x core.ExternalSemaphore) error {
 // mappings for writing. seal reports whether the descriptor is for reading only. On failure the
 // caller closes m.
 func seal(m *core.ExternalMemory, readOnly, forAll bool) (sealed bool, err error) {
-	number, err := m.Handle.Number()
-	if err != nil || !m.Handle.Type().IsFD() {
-		return false, checkFile(*m)
+	if !m.Handle.Type().IsFD() {
+		return false, nil
 	}
-	if seals, err := unix.FcntlInt(number, unix.F_GET_SEALS, 0); err == nil {
+	number, err := m.Handle.Number()
+	if err != nil {
+		return false, err
+	}
+	seals, failed := unix.FcntlInt(number, unix.F_GET_SEALS, 0)
+	if failed == nil {
 		want, memfd := unix.F_SEAL_SHRINK, m.Handle.Type() == core.HandleMemFD
 		if memfd {
 			want |= unix.F_SEAL_GROW
@@ -244,7 +261,8 @@ func seal(m *core.ExternalMemory, readOnly, forAll bool) (sealed bool, err error
 			return false, core.Errorf(core.ErrReadOnly, "share", "fcntl", "the memory was passed before by a connection that makes all tensors read-only, which sealed it against writing")
 		}
 		if seals&want != want {
-			_, _ = unix.FcntlInt(number, unix.F_ADD_SEALS, want) // checkFile says whether it is sealed
+			_, _ = unix.FcntlInt(number, unix.F_ADD_SEALS, want) // checkSealed says whether it is sealed
+			seals, failed = unix.FcntlInt(number, unix.F_GET_SEALS, 0)
 		}
 		if memfd && readOnly {
 			if err := reopen(m); err != nil {
@@ -253,7 +271,11 @@ func seal(m *core.ExternalMemory, readOnly, forAll bool) (sealed bool, err error
 			sealed = true
 		}
 	}
-	return sealed, checkFile(*m)
+	fd, size, err := fileOf(*m)
+	if fd < 0 || err != nil {
+		return sealed, err
+	}
+	return sealed, checkSealed(*m, fd, size, seals, failed)
 }
 
 // reopen replaces the descriptor of a memfd by one for reading only.
@@ -276,16 +298,14 @@ func reopen(m *core.ExternalMemory) error {
 	return nil
 }
 
-// isReadOnly reports whether a memory is a memfd that can only be read.
-func isReadOnly(m core.ExternalMemory) bool {
+// isReadOnly reports whether a memory is a memfd that can only be read. seals are its seals.
+func isReadOnly(m core.ExternalMemory, seals int) bool {
 	number, err := m.Handle.Number()
 	if err != nil || m.Handle.Type() != core.HandleMemFD {
 		return false
 	}
 	flags, err := unix.FcntlInt(number, unix.F_GETFL, 0)
-	seals, failed := unix.FcntlInt(number, unix.F_GET_SEALS, 0)
-	return err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY ||
-		failed == nil && seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY || seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0
 }
 
 // listen makes the socket. A socket at path that nobody listens to is replaced.

@@ -38,13 +38,13 @@ func (s *sockets) hungUp() bool { return true }
 
 func closeFDs([]int) {}
 
-func checkFile(core.ExternalMemory) error { return available("fstat") }
+func checkFile(core.ExternalMemory) (int, error) { return 0, available("fstat") }
 
 func (c *Conn) checkSemaphore(core.ExternalSemaphore) error { return available("fstat") }
 
 func seal(*core.ExternalMemory, bool, bool) (bool, error) { return false, available("fcntl") }
 
-func isReadOnly(core.ExternalMemory) bool { return false }
+func isReadOnly(core.ExternalMemory, int) bool { return false }
 
 func listen(string, fs.FileMode) (*net.UnixListener, os.FileInfo, error) {
 	return nil, nil, available("Listen")
