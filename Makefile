@@ -95,12 +95,12 @@ QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-m
 	$(if $(LINUX),quick-libdlx quick-python) $(if $(VULKAN),quick-newer-drivers)
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
 DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
-	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-remote test-metal test-race test-asan test-cross test-arm64 \
+	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-remote test-kills test-metal test-race test-asan test-cross test-arm64 \
 	test-report test-libdlx test-python test-interop test-dpnp test-docker test-bench test-fuzz
 # What this system, or a build with these tags, does not have.
 NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader test-newer-drivers) \
 	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop test-dpnp) \
-	$(if $(and $(LINUX),$(findstring ucx,$(TAGS))),,test-remote)
+	$(if $(and $(LINUX),$(findstring ucx,$(TAGS))),,test-remote test-kills)
 export NOT_HERE
 export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
@@ -255,8 +255,9 @@ quick-nocgo: ## Everything builds without tags, with and without cgo, and for ot
 HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./share ./internal/doctor ./backends/cpu \
 	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/devicebase \
 	./backends/internal/cudalike ./backends/internal/cmdqueue ./backends/metal/internal/engine
-quick-race: ## The quick tests of what has goroutines, on fakes of drivers, under the race detector
+quick-race: ## The quick tests of what has goroutines, on fakes of drivers and over UCX, under the race detector
 	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $(HAMMERED)
+	$(if $(findstring ucx,$(TAGS)),CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race -tags ucx ./remote)
 
 # One mutant for each of stream, core and exchange.
 FEW_MUTANTS := a writer does not wait for readers,a failed write is forgotten,what is to be copied is shared where it is open
@@ -383,6 +384,12 @@ test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenGL, OpenCL, oneAPI, exch
 test-remote: ## All tests of package remote with the system's UCX and with UCX 1.22, quick ones with others, over TCP and shared memory
 	scripts/fetch-ucx.sh $(UCX)
 	GOTESTSUM="$(GOTESTSUM)" GOTESTFLAGS="$(GOTESTFLAGS)" DRIVERS="$(DRIVERS)" scripts/test-remote.sh $(UCX)
+
+# The other tests are those of test-remote, where each repeats less. Between machines there is no shared memory.
+test-kills: export DLX_THOROUGH := 1
+test-kills: export UCX_TLS := tcp,self
+test-kills: ## Package remote where 500 processes are killed, links are cut and peers never read; a million small tensors; 1,000 connections
+	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m -tags "$(TAGS)" -run '^Test(Killed.*|AStoppedProcess|ACut.*|Networks.*|BadNetwork|NobodyReceives|ASilentPeer|TheLastRequestCounts|VeryMany.*|ManyConnections)$$' ./remote
 
 # A module of its own, so that programs that use dlx do not get what drives the browser. setup installs the browser where
 # it installs drivers, and the npm package that checks accessibility is fetched here.

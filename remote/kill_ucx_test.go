@@ -110,7 +110,7 @@ func TestKilledProcesses(t *testing.T) {
 	kills := 20
 	switch {
 	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
-		kills = 8
+		kills = 5
 	case os.Getenv("DLX_THOROUGH") == "1":
 		kills = 500
 	}

@@ -456,8 +456,9 @@ func TestMeasureModel(t *testing.T) {
 	f := modelFigures{Date: time.Now().UTC(), Processors: runtime.NumCPU(), UCX: Version(), Load: [2]string{load()}, Runs: amount(1, 5)}
 	d := host(t)
 	m := newMember(t)
+	size := amount(2<<20, 32<<20) // of large tensors
 	small := m.must(t, task{Call: "offer", Bytes: 8}).Descriptor
-	large := m.must(t, task{Call: "offer", Bytes: 32 << 20}).Descriptor
+	large := m.must(t, task{Call: "offer", Bytes: int64(size)}).Descriptor
 	c := dialAll(t, m.address, 1, memberOptions)[0]
 	defer c.Close()
 	fetchOnce(t, c, small, d)
@@ -467,7 +468,7 @@ func TestMeasureModel(t *testing.T) {
 	fetchOnce(t, c, large, d)
 	f.Transports = strings.Join(c.Transports(), " and ")
 
-	f.Connections, f.Many.Connections = amount(4, 100), amount(8, 1000)
+	f.Connections, f.Many.Connections = amount(2, 100), amount(4, 1000)
 	measureConnections(t, m, small, f.Connections) // pools of memory grow
 	memory, descriptors, took := measureConnections(t, m, small, f.Connections)
 	for side := range 2 {
@@ -489,8 +490,8 @@ func TestMeasureModel(t *testing.T) {
 	}
 	ca := newAuthority(t)
 	mutual := Options{TLS: ca.config(t, ca)}
-	f.Tokens = measureKeys(t, amount(4, 100), memberOptions, memberOptions)
-	f.Certificates = measureKeys(t, amount(4, 100), mutual, mutual)
+	f.Tokens = measureKeys(t, amount(2, 100), memberOptions, memberOptions)
+	f.Certificates = measureKeys(t, amount(2, 100), mutual, mutual)
 
 	n := amount(20, 2000)
 	f.Request = each(spent(t, m, func() {
@@ -503,7 +504,7 @@ func TestMeasureModel(t *testing.T) {
 		for range n {
 			fetchOnce(t, c, large, d)
 		}
-	}), float64(n*32<<10), 1e9)
+	}), float64(n*size>>10), 1e9)
 	measureOffers(t, &f, amount(100, 10_000))
 	if !testing.Short() || full { // it waits for them
 		f.Ping = measurePings(t, amount(1, 100), amount(1, 8))
@@ -513,7 +514,7 @@ func TestMeasureModel(t *testing.T) {
 	for i := range members {
 		members[i] = newMember(t)
 	}
-	x := coretest.Keep(t)(row(t, 32<<20, 1).Reshape(32, 1<<20))
+	x := coretest.Keep(t)(row(t, size, 1).Reshape(int64(size>>20), 1<<20))
 	measureFleet(t, members, 1, x) // memory of the processes
 	for n := 1; n <= len(members); n *= 2 {
 		for width := range 3 {

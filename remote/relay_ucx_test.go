@@ -78,25 +78,26 @@ func (f *fleet) passed(i int) int64 {
 	return 0
 }
 
-// Eight peers get a tensor. Each process sends each byte once in a chain, and at most twice in a tree.
+// Peers get a tensor, eight of them or, in a quick run, five. Each process sends each byte once in a chain, and at most twice in
+// a tree.
 func TestRelay(t *testing.T) {
 	d := host(t)
 	keep := coretest.Keep(t)
+	n, large, some := amount(5, 8, 8), amount(10, 16, 16), amount(6, 10, 10) // peers, and rows of 1 MiB of two tensors
 	for _, c := range []struct {
 		name  string
 		x     *core.Tensor
 		width int
 		want  int // the width that is used
 	}{
-		{"large", keep(row(t, 16<<20, 1).Reshape(16, 1<<20)), 0, 1},
+		{"large", keep(row(t, large<<20, 1).Reshape(int64(large), 1<<20)), 0, 1},
 		{"small", keep(row(t, 1000, 1).Reshape(10, 100)), 0, 2},
-		{"chain", keep(row(t, 10<<20, 1).Reshape(10, 1<<20)), 1, 1},
-		{"tree", keep(row(t, 10<<20, 1).Reshape(10, 1<<20)), 2, 2},
+		{"chain", keep(row(t, some<<20, 1).Reshape(int64(some), 1<<20)), 1, 1},
+		{"tree", keep(row(t, some<<20, 1).Reshape(int64(some), 1<<20)), 2, 2},
 		{"scalar", keep(row(t, 1, 1).Reshape()), 1, 1},
 		{"strided", keep(keep(row(t, 600*100, 1).Reshape(600, 100)).Transpose()), 3, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			const n = 8
 			f := newFleet(t, n, c.width, c.x, Options{})
 			want := make([]int64, n+1) // by process, the source last
 			for i := range n {
@@ -125,10 +126,11 @@ func TestRelay(t *testing.T) {
 func TestRelayWherePeersDie(t *testing.T) {
 	d := host(t)
 	keep := coretest.Keep(t)
-	const rows, row1, n = 12, pieceBytes, 8 // more than are asked for at once in each half
-	x := keep(row(t, rows*row1, 1).Reshape(rows, row1))
+	rows := amount(10, 12, 12) // more than are asked for at once in each half
+	x := keep(row(t, rows*pieceBytes, 1).Reshape(int64(rows), pieceBytes))
 	for _, width := range []int{1, 2} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			n := amount(2+2*width, 8, 8) // some peers are below those that die
 			f := newFleet(t, n, width, x, Options{})
 			half := &gathering{divided: true} // the source has only a half at first
 			for i := range rows {
