@@ -15,9 +15,10 @@
 // # Memory
 //
 // Batches are streamed. A sender has at most three batches in memory (see BatchBytes in the options), a receiver one
-// message and a window of 1 MiB for each call, besides the tensor itself. A batch has at least one row, so
-// these bounds hold only for rows that are not larger than BatchBytes. A tensor whose number of rows the sender
-// does not tell grows: while it does, up to four times its bytes are allocated.
+// message and a window of 1 MiB for each call, besides the tensor itself. A connection has a read buffer of 256 KiB,
+// and while it writes a buffer of 512 KiB. A batch has at least one row, so these bounds hold only for rows that are
+// not larger than BatchBytes. A tensor whose number of rows the sender does not tell grows: while it does, up to four
+// times its bytes are allocated.
 //
 // # Shapes
 //

@@ -23,9 +23,9 @@ const (
 	// system calls and wakes a third fewer threads; internal/speed compares the speeds.
 	defaultWindow = 1 << 20
 	minWindow     = 64 << 10
-	// readBuffer and writeBuffer are how many bytes a system call reads or writes.
-	readBuffer  = 64 << 10
-	writeBuffer = 256 << 10
+	// readBuffer and writeBuffer are how many bytes a system call reads or writes. interop/DESIGN.md has what others cost.
+	readBuffer  = 256 << 10
+	writeBuffer = 512 << 10
 	// envelope is what a message may have besides the elements.
 	envelope = 2 * maxHeader
 	// largestMessage bounds the option Message, since gRPC counts in int32.
@@ -201,6 +201,7 @@ func (o *ServerOptions) serverOptions() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(2 * o.Window), // one call that nobody reads does not stop the others
 		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
+		grpc.SharedWriteBuffer(true), // a connection without calls has none
 		experimental.BufferPool(new(framePool)),
 		grpc.MaxConcurrentStreams(uint32(min(o.Limits.Calls, math.MaxInt32))),
 		grpc.MaxHeaderListSize(64 << 10),
@@ -220,6 +221,7 @@ func (o *ClientOptions) dialOptions() []grpc.DialOption {
 		grpc.WithStaticConnWindowSize(2 * o.Window),
 		grpc.WithReadBufferSize(readBuffer),
 		grpc.WithWriteBufferSize(writeBuffer),
+		grpc.WithSharedWriteBuffer(true),
 		experimental.WithBufferPool(new(framePool)),
 		grpc.WithDisableRetry(), // a retry would send a tensor from memory that gRPC keeps
 		grpc.WithNoProxy(),

@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -97,6 +98,11 @@ type result struct {
 	Median float64   `json:"median"`
 	// Ratio is the median of the speeds, each divided by that of the bare copy in the same round.
 	Ratio float64 `json:"of_tcp"`
+	// Processor is the processor time of the two processes in Go, in seconds for 10**9 bytes. It depends less on what else
+	// the machine does. 0 where the system does not say.
+	Processor float64 `json:"processor_s_per_gb"`
+	// Allocations are those of this process, for 2**20 bytes.
+	Allocations float64 `json:"allocations_per_mib"`
 }
 
 // windows are the windows that are measured with batches of the usual size, which is the default.
@@ -142,11 +148,14 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	for round := range s.rounds + 1 {
 		for i, c := range cases {
+			before, allocated := b.processor(), mallocs()
 			took, err := c.run(ctx)
 			if err != nil {
 				return fmt.Errorf("%s, batches of %d bytes: %w", c.name, c.batch, err)
 			}
 			if round > 0 { // the first one opens connections and allocates
+				r.Results[i].Allocations += (mallocs() - allocated) / (float64(s.rounds) * float64(s.bytes) / (1 << 20))
+				r.Results[i].Processor += (b.processor() - before) / (float64(s.rounds) * float64(s.bytes) / 1e9)
 				r.Results[i].Speeds = append(r.Results[i].Speeds, float64(s.bytes)/1e9/took.Seconds())
 			}
 		}
@@ -158,7 +167,7 @@ func run(ctx context.Context, s settings) (err error) {
 			ratios = append(ratios, speed/r.Results[0].Speeds[round])
 		}
 		x.Median, x.Ratio = median(x.Speeds), median(ratios)
-		fmt.Printf("%-30s %10d %6.2f GB/s %5.2f of TCP\n", x.Name, x.Batch, x.Median, x.Ratio)
+		fmt.Printf("%-30s %10d %6.2f GB/s %5.2f of TCP, %5.2f s of processor time for 1 GB, %6.1f allocations for 1 MiB\n", x.Name, x.Batch, x.Median, x.Ratio, x.Processor, x.Allocations)
 	}
 	if s.out == "" {
 		return nil
@@ -168,6 +177,13 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	return os.WriteFile(s.out, append(text, '\n'), 0o644)
+}
+
+// mallocs returns how many objects this process has allocated.
+func mallocs() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Mallocs)
 }
 
 func median(x []float64) float64 {
@@ -182,6 +198,27 @@ func median(x []float64) float64 {
 type bench struct {
 	settings
 	closers []func() error
+	server  int // the process at the other end, in Go
+}
+
+// processor returns the processor time of this process and the one at the other end, in seconds; 0 if the system does not say.
+func (b *bench) processor() float64 {
+	sum := 0.0
+	for _, pid := range []int{os.Getpid(), b.server} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // of Linux
+		if err != nil {
+			return 0
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		for _, ticks := range strings.Fields(rest)[11:13] { // of the program, and of the system for it
+			n, err := strconv.ParseInt(ticks, 10, 64)
+			if err != nil {
+				return 0
+			}
+			sum += float64(n) / 100
+		}
+	}
+	return sum
 }
 
 func (b *bench) close() (err error) {
@@ -205,6 +242,9 @@ func (b *bench) start(ctx context.Context, env string, args ...string) (io.Write
 	}
 	if err := c.Start(); err != nil {
 		return nil, nil, err
+	}
+	if b.server == 0 { // the first one
+		b.server = c.Process.Pid
 	}
 	b.closers = append(b.closers, func() error {
 		_ = in.Close()
