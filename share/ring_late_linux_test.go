@@ -77,7 +77,7 @@ func TestFramesWhoseWorkIsUnfinished(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			a, b := connected(t, Options{}, Options{})
 			p := publish(t, a, Ring{Slots: 4, Mode: mode})
-			s := subscribe(t, b, SubscribeOptions{Hold: 2}) // a slot is given back soon after the work has ended
+			s := subscribe(t, b, SubscribeOptions{})
 			for n := uint64(1); n <= 20; n += 2 {
 				e, r := late(t, p, 100*n)
 				if len(r.Readers) != 1 || r.Wait != stream.SemaphoreWait || r.Readers[0].Wait != stream.HostWait || r.Readers[0].Refused == "" {

@@ -126,6 +126,9 @@ func (w *frameWork) describe(list []*reader, reasons map[*Conn]string) (readers 
 			x.Wait = stream.SemaphoreWait
 		default:
 			x.Wait, x.Refused = stream.HostWait, reasons[r.conn]
+			if x.Refused == "" {
+				x.Refused = "it has subscribed while Send looked for semaphores"
+			}
 		}
 		readers = append(readers, x)
 	}

@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
@@ -81,7 +82,8 @@ func (s *Subscription) sequence(slot int) uint64 {
 // ended the ring and all frames were received; core.ErrOutOfMemory if more frames than
 // SubscribeOptions.Hold would be held; core.ErrClosed if the subscription is closed; errors of
 // [exchange.To] for a frame that is moved to another device, which is then lost; and the
-// [*ConnError] of a connection that has ended.
+// [*ConnError] of a connection that has ended. A frame that was released counts as held as long as
+// work on it is unfinished, which Receive waits for.
 func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 	if s == nil || s.words == nil {
 		return Frame{}, core.Errorf(core.ErrInvalid, "share", "Receive", "the subscription is nil or was not made by Subscribe")
@@ -200,6 +202,9 @@ func (s *Subscription) take() (Frame, error) {
 // takeLatest claims the newest frame. s.mu is held.
 func (s *Subscription) takeLatest() (Frame, error) {
 	if s.held >= s.hold {
+		if slices.ContainsFunc(s.slots, (subscribedSlot).isComing) {
+			return Frame{}, nil
+		}
 		return Frame{}, core.Errorf(core.ErrOutOfMemory, "share", "Receive", "%d frames of ring %q are held: release one, or subscribe to hold more", s.held, s.message.name)
 	}
 	const tries = 1000 // the publisher has sent as many frames meanwhile; the caller looks again
@@ -289,6 +294,10 @@ func (s *Subscription) rest(ctx context.Context) (Frame, error) {
 // isUsed reports whether the slot is not given back.
 func (x *subscribedSlot) isUsed() bool { return x.frame != 0 || x.owed }
 
+// isComing reports whether the program has released the slot and closed all views, so that it is given back when the
+// work on them is done.
+func (x subscribedSlot) isComing() bool { return x.after != nil && len(x.after.pending) > 0 }
+
 // subscribedOwner is the owner of the memory of a slot's tensor. The subscription's mutex guards
 // what is below slot.
 type subscribedOwner struct {
@@ -312,6 +321,7 @@ func (o *subscribedOwner) Free() {
 	}
 	if o.owed != 0 {
 		s.giveBack(o.slot, o.owed)
+		s.stir() // Receive may wait for it
 	}
 	s.mu.Unlock()
 	s.place.Release()
