@@ -137,7 +137,7 @@ func (o *Options) prove(c *tls.Conn, server bool) error {
 			return err
 		}
 	}
-	k, payload, err := readControl(c, make([]byte, maxControl))
+	k, payload, err := readControl(c, make([]byte, usualControl))
 	if err != nil {
 		return o.lost(err)
 	}

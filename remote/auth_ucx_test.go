@@ -255,7 +255,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(message(controlSync, make([]byte, 8)))
 	f.Add(message(controlListed, exampleList()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k, payload, err := readControl(bytes.NewReader(b), make([]byte, maxControl))
+		k, payload, err := readControl(bytes.NewReader(b), make([]byte, usualControl))
 		if err != nil {
 			return
 		}

@@ -119,7 +119,7 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	if _, err := c.socket.Write(finishControl(appendHello(appendControl(nil, controlHello), &h))); err != nil {
 		return c.options.lost(err)
 	}
-	k, payload, err := readControl(c.socket, make([]byte, maxControl))
+	k, payload, err := readControl(c.socket, make([]byte, usualControl))
 	switch {
 	case err != nil:
 		return c.options.lost(err)
@@ -455,7 +455,7 @@ func (c *Conn) ping() {
 // read handles control messages until the connection ends.
 func (c *Conn) read() {
 	defer close(c.heard)
-	b := make([]byte, maxControl)
+	b := make([]byte, usualControl)
 	for {
 		if c.life.Err() == nil {
 			_ = c.raw.SetReadDeadline(time.Now().Add(c.options.KeepAlive))

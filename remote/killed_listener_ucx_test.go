@@ -8,9 +8,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -46,11 +48,35 @@ func childsOffer() error {
 		return err
 	}
 	fmt.Printf("%x\n", f.Descriptor())
+	go func() { // for each line, gives back what Go's collector keeps
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			debug.FreeOSMemory()
+			fmt.Println("free")
+		}
+	}()
 	return l.Serve(context.Background())
 }
 
+// offeringProcess is such a process.
+type offeringProcess struct {
+	*exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// free makes the process give back what Go's collector keeps.
+func (p *offeringProcess) free(t *testing.T) {
+	t.Helper()
+	if _, err := fmt.Fprintln(p.in); err != nil {
+		t.Fatal(err)
+	}
+	if line, _, err := p.out.ReadLine(); err != nil || string(line) != "free" {
+		t.Fatalf("the other process says %q: %v", line, err)
+	}
+}
+
 // offering starts such a process, and returns the descriptor.
-func offering(t *testing.T) (*exec.Cmd, []byte) {
+func offering(t *testing.T) (*offeringProcess, []byte) {
 	t.Helper()
 	p := exec.Command(os.Args[0])
 	p.Env = append(os.Environ(), childVariable+"=-", offeringVariable+"=1")
@@ -59,11 +85,16 @@ func offering(t *testing.T) (*exec.Cmd, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
-	line, _, err := bufio.NewReader(out).ReadLine()
+	other := &offeringProcess{Cmd: p, in: in, out: bufio.NewReader(out)}
+	line, _, err := other.out.ReadLine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +102,7 @@ func offering(t *testing.T) (*exec.Cmd, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, descriptor
+	return other, descriptor
 }
 
 // Processes that listen are killed while this one reads and overwrites their tensor, sends what they never receive, or

@@ -17,6 +17,7 @@ const (
 	wireVersion  = 1
 	controlSize  = 12       // bytes of the header of a control message
 	maxControl   = 32 << 10 // bytes of a control message with its header
+	usualControl = 1 << 10  // bytes of nearly all control messages
 	pieceBytes   = 4 << 20  // bytes of each piece of a tensor but the last
 	window       = 4        // pieces of a transfer that are on their way
 	maxText      = 512      // bytes of a text for people
@@ -67,7 +68,8 @@ func finishControl(b []byte) []byte {
 	return b
 }
 
-// readControl reads a control message into b, which has room for maxControl bytes, and returns its payload.
+// readControl reads a control message into b, or into new memory if it has more bytes than b, and returns its payload. Most messages
+// are short, and each connection keeps a b.
 func readControl(r io.Reader, b []byte) (control, []byte, error) {
 	if _, err := io.ReadFull(r, b[:controlSize]); err != nil {
 		return 0, nil, err
@@ -82,6 +84,9 @@ func readControl(r io.Reader, b []byte) (control, []byte, error) {
 	k, n := control(le.Uint16(b[6:])), le.Uint32(b[8:])
 	if n < controlSize || n > maxControl {
 		return 0, nil, violation("a control message has %d bytes: %d to %d are possible", n, controlSize, maxControl)
+	}
+	if int(n) > len(b) {
+		b = append(make([]byte, 0, n), b[:controlSize]...)[:n]
 	}
 	if _, err := io.ReadFull(r, b[controlSize:n]); err != nil {
 		if err == io.EOF {

@@ -30,11 +30,13 @@ static const char *const variables[][2] = {
 	{"UCX_MEM_MMAP_HOOK_MODE", "none"}, {"UCX_MEM_MALLOC_HOOKS", "n"}, {"UCX_MEM_MALLOC_RELOC", "n"},
 	{"UCX_MEM_CUDA_HOOK_MODE", "none"}, {"UCX_VFS_ENABLE", "n"}, {"UCX_LOG_LEVEL", "fatal"},
 	{"UCX_WARN_UNUSED_ENV_VARS", "n"},
-	// Shared memory can end operations, but says so only if it is asked. Workers read these two when they are made.
+	// Workers read these when they are made. Shared memory can end operations, but says so only if it is asked. By default, TCP
+	// allocates eight buffers where one is enough for a connection: 55 KiB more for each.
 	{"UCX_SYSV_ERROR_HANDLING", "y"}, {"UCX_POSIX_ERROR_HANDLING", "y"},
+	{"UCX_TCP_TX_BUFS_GROW", "1"}, {"UCX_TCP_RX_BUFS_GROW", "1"},
 };
 
-enum { variable_count = sizeof variables / sizeof *variables, lasting = 2 };
+enum { variable_count = sizeof variables / sizeof *variables, lasting = 4 };
 
 // The library reads the environment when it is loaded. Afterwards the variables but the lasting ones, which are the last,
 // go away, for the sake of child processes.
