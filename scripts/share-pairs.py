@@ -60,7 +60,7 @@ def send(device: str, path: str) -> None:
         t = dlx.share.copy(frame(), device)
         label = checksum(t, path) + "frame"
         for _ in range(FRAMES):
-            print(json.dumps(c.send(t, label)))
+            print(json.dumps(dict(c.send(t, label))))
         del t
         c.wait_released()
 
@@ -75,7 +75,7 @@ def receive(device: str, path: str) -> None:
                 return
             if not report.label.startswith(checksum(t, path)):
                 sys.exit(f"the elements are not those of {report.label}")
-            print(json.dumps(report))
+            print(json.dumps(dict(report)))
             del t
 
 
