@@ -5,6 +5,7 @@ package share
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -302,6 +303,54 @@ func TestASubscriberWithoutTheSemaphore(t *testing.T) {
 	f.Release()
 }
 
+// A semaphore that cannot be passed now, since the peer does not read, or that serves only one wait, is not used for a
+// frame: the subscriber waits for the message. The lane stays there.
+func TestSemaphoresThatFramesDoNotUse(t *testing.T) {
+	a, b := newCard(t), newCard(t)
+	sender, receiver := connected(t, a.options(), b.options())
+	p := publishOn(t, sender, a)
+	s := subscribeOn(t, receiver, b)
+	w := begun(t, a)
+	frame := func(value int32) (stream.Wait, string) {
+		t.Helper()
+		r := lateOnCard(t, p, w, value)
+		if err := w.let(); err != nil {
+			t.Fatal(err)
+		}
+		return r.Readers[0].Wait, r.Readers[0].Refused
+	}
+	read := func(value int32) {
+		t.Helper()
+		f := received(t, s)
+		wantWords(t, f.Tensor(), value)
+		f.Release()
+	}
+	sender.writing <- struct{}{} // as a call that waits for the peer
+	for n := range int32(2) {
+		if how, why := frame(n); how != stream.HostWait || !strings.Contains(why, "does not read its messages") {
+			t.Errorf("frame %d: %v, %q", n, how, why)
+		}
+	}
+	<-sender.writing
+	read(0)
+	read(1)
+	until(t, "the peer has the semaphore", func() bool { // the writer may still be at work
+		how, _ := frame(2)
+		read(2)
+		return how == stream.SemaphoreWait
+	})
+	sender.mu.Lock()
+	sender.lanes[0].binary = true
+	sender.mu.Unlock()
+	if how, why := frame(3); how != stream.HostWait || !strings.Contains(why, "a binary semaphore serves one wait") {
+		t.Errorf("%v, %q", how, why)
+	}
+	read(3)
+	if n := sender.laneCount(); n != 1 {
+		t.Errorf("there are %d semaphores", n)
+	}
+}
+
 // The end of one wait does not signal the value of a later one on the same semaphore. A wait that begins
 // when the peer has told of the end is ended, too.
 func TestTheEndOfOneWaitOfSeveral(t *testing.T) {
@@ -331,7 +380,8 @@ func TestTheEndOfOneWaitOfSeveral(t *testing.T) {
 	}
 	receiver.mu.Lock()
 	var x *openSemaphore
-	for _, x = range receiver.semaphores {
+	for _, only := range receiver.semaphores {
+		x = only
 	}
 	receiver.mu.Unlock()
 	x.release(1, true)
