@@ -36,6 +36,9 @@
 // free slot, and [Publisher.Send] passes it on, without a message. [Subscription.Receive] returns
 // a [Frame], whose Release gives the slot back. See [Mode] for what happens when a subscriber is slow.
 //
+// Send returns while the work that writes the slot is unfinished. Each subscriber waits for it: its device, by a
+// semaphore, or its host, by the event Ready of the frame's tensor.
+//
 // # Trust
 //
 // The package checks every message before it uses it. A peer that breaks the rules of the

@@ -851,8 +851,9 @@ DLX_API dlx_status dlx_publisher_loan_exported(dlx_publisher *publisher, int64_t
 	struct DLManagedTensorVersioned **managed, dlx_error *error);
 
 /* Passes a tensor that dlx_publisher_loan has returned to all subscribers. On success the handle of the tensor is closed;
- * on failure the caller still has it. *sequence, unless sequence is NULL, is the number of the frame, from 1 on. Waits for
- * unfinished work on the tensor, and fails with its error, or with DLX_ERR_INVALID if the tensor is not on loan. */
+ * on failure the caller still has it. *sequence, unless sequence is NULL, is the number of the frame, from 1 on. The
+ * subscribers wait for unfinished work on the tensor; if the dlx of one of them is too old for that, this function waits. Fails
+ * with the error of work that has failed, and with DLX_ERR_INVALID if the tensor is not on loan. */
 DLX_API dlx_status dlx_publisher_send(dlx_publisher *publisher, dlx_tensor *tensor, int64_t timeout_ns,
 	uint64_t *sequence, dlx_error *error);
 
@@ -878,7 +879,8 @@ DLX_API dlx_status dlx_publisher_close(dlx_publisher *publisher, dlx_error *erro
 DLX_API dlx_status dlx_connection_subscribe(dlx_connection *connection, const char *name, dlx_device *device,
 	int32_t hold, int64_t timeout_ns, dlx_subscription **subscription, dlx_error *error);
 
-/* Waits for the next frame. The caller releases it. Fails with DLX_ERR_CLOSED when the publisher has ended the ring and all
+/* Waits for the next frame. The caller releases it. The work that writes it may be unfinished: wait for that by
+ * dlx_tensor_wait_ready before other code reads the elements. Fails with DLX_ERR_CLOSED when the publisher has ended the ring and all
  * frames were received, or has closed the connection: *ended, unless ended is NULL, is then 1. Fails with DLX_ERR_OUT_OF_MEMORY if more frames would be held
  * than the subscription allows, and, if the connection has ended, with what dlx_connection_error returns. */
 DLX_API dlx_status dlx_subscription_receive(dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame,
