@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // Programs runs n random programs on a device. Their steps are allocations, releases, copies between views in
-// every direction, streams that are opened and closed, and events that streams and the host wait for.
+// every direction, conversions where the device has them, streams that are opened and closed, and events that streams and the host wait for.
 // Programs runs the same steps in host memory, one after the other, and compares all results with these. The
 // results must be the same, because work on a tensor happens in the order of the program, whichever streams
 // it uses. A failure prints the steps of the program, and the seed that repeats it.
@@ -95,6 +96,9 @@ func (p *program) execute() error {
 		p.declare, p.declare, p.release, p.copy, p.copy, p.copy, p.copy, p.download, p.download,
 		p.openStream, p.closeStream, p.record, p.waitOnStream, p.waitOnHost, p.synchronize, p.verify,
 	}
+	if slices.ContainsFunc(p.devices, converts) {
+		kinds = append(kinds, p.convert, p.convert, p.convert)
+	}
 	for range 1 + p.rng.IntN(mostSteps) {
 		if err := kinds[p.rng.IntN(len(kinds))](); err != nil {
 			return fmt.Errorf("step %d: %w", len(p.steps), err)
@@ -106,6 +110,11 @@ func (p *program) execute() error {
 		}
 	}
 	return p.verify()
+}
+
+func converts(d core.Device) bool {
+	_, ok := core.As[core.Converter](d)
+	return ok
 }
 
 // end closes what is open.
@@ -230,7 +239,28 @@ func (p *program) copy() error {
 	p.note("%s%s = %s%s by %s", dst.name, window.dst, src.name, window.src, where)
 	return window.apply(dst.tensor, src.tensor, dst.model, src.model, func(dst, src *core.Tensor) error {
 		return dst.Device().Copy(p.ctx, s, dst, src)
-	})
+	}, coretest.CopyNaive)
+}
+
+// convert converts a view of one tensor into a view of another of the same rank.
+func (p *program) convert() error {
+	if len(p.vars) < 2 {
+		return p.declare()
+	}
+	dst, src := p.vars[p.rng.IntN(len(p.vars))], p.vars[p.rng.IntN(len(p.vars))]
+	scaling := core.Scaling{Scale: []float32{4*p.rng.Float32() - 2}, Offset: []float32{200*p.rng.Float32() - 100}}
+	k, ok := core.As[core.Converter](dst.on)
+	can := ok && dst != src && dst.on == src.on && dst.tensor.Rank() == src.tensor.Rank() &&
+		k.CanConvert(dst.tensor.DType(), src.tensor.DType(), scaling) == nil
+	if !can {
+		return nil
+	}
+	window := newWindow(p.rng, dst.tensor.Shape(), src.tensor.Shape())
+	s, where := p.streamOf(dst.on)
+	p.note("%s%s = %s%s times %v plus %v by %s", dst.name, window.dst, src.name, window.src, scaling.Scale, scaling.Offset, where)
+	return window.apply(dst.tensor, src.tensor, dst.model, src.model,
+		func(dst, src *core.Tensor) error { return k.ConvertOn(p.ctx, s, dst, src, scaling) },
+		func(dst, src *core.Tensor) error { return core.ConvertScaled(p.ctx, dst, src, scaling) })
 }
 
 // download copies a view of a tensor to the host. verify compares the result.
@@ -251,7 +281,7 @@ func (p *program) download() error {
 	p.note("%s%s = %s%s by %s", v.name, window.dst, src.name, window.src, where)
 	return window.apply(v.tensor, src.tensor, v.model, src.model, func(dst, src *core.Tensor) error {
 		return src.Device().Copy(p.ctx, s, dst, src)
-	})
+	}, coretest.CopyNaive)
 }
 
 // verify waits for the downloads and compares them.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // window is a part of two tensors with the same shape on both sides.
@@ -72,12 +71,12 @@ func (r ranges) String() string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// apply copies the window of one pair of tensors by run, and that of their models.
-func (w window) apply(dst, src, dstModel, srcModel *core.Tensor, run func(dst, src *core.Tensor) error) error {
+// apply copies or converts the window of one pair of tensors by run, and that of their models by onModel.
+func (w window) apply(dst, src, dstModel, srcModel *core.Tensor, run, onModel func(dst, src *core.Tensor) error) error {
 	for _, pair := range []struct {
 		dst, src *core.Tensor
 		run      func(dst, src *core.Tensor) error
-	}{{dst, src, run}, {dstModel, srcModel, coretest.CopyNaive}} {
+	}{{dst, src, run}, {dstModel, srcModel, onModel}} {
 		to, err := w.view(pair.dst, w.dst)
 		if err != nil {
 			return err
