@@ -19,6 +19,11 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
+	if q == nil {
+		if submit := d.small(p.Dst, p.Src); submit != nil {
+			return copyHere(ctx, dst, src, submit)
+		}
+	}
 	work, err := d.copyWork(p.Dst, p.Src)
 	if err != nil {
 		return err
@@ -41,6 +46,35 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		giveBack()
 	}
 	return err
+}
+
+// copyHere copies on the goroutine of the caller: a stream's goroutine would begin and end as late as Go's scheduler lets it, which
+// for a small copy is a third of the time. If ctx ends first, the work goes on, and dst and src keep its event.
+func copyHere(ctx context.Context, dst, src *core.Tensor, submit func() (*wgpu.Work, error)) error {
+	u, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
+	if err != nil {
+		return err
+	}
+	defer u.Release() // until then the memory, and so the device, is open
+	done := stream.NewEvent()
+	u.Note(done)
+	w, err := submit()
+	if err != nil {
+		done.Complete(err)
+		return err
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if ended, err := w.Done(pollCall); ended || err != nil {
+			w.Drop()
+			done.Complete(err)
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			go func() { done.Complete(wait(w, nil)) }()
+			return err
+		}
+		microsleep.Sleep(pause)
+	}
 }
 
 // operand is the memory of one tensor of a copy. Of the tensor it uses only what a closed tensor still knows.
@@ -79,6 +113,8 @@ const (
 	lastPause  = 500 * time.Microsecond
 )
 
+const pollCall = "wgpuDevicePoll"
+
 // wait waits until work is done. It takes w over.
 func wait(w *wgpu.Work, err error) error {
 	if err != nil {
@@ -86,7 +122,7 @@ func wait(w *wgpu.Work, err error) error {
 	}
 	defer w.Drop()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if done, err := w.Done("wgpuDevicePoll"); done || err != nil {
+		if done, err := w.Done(pollCall); done || err != nil {
 			return err
 		}
 		microsleep.Sleep(pause)

@@ -34,6 +34,40 @@ func (d *device) copyWork(dst, src operand) (func() error, error) {
 	}
 }
 
+// smallCopy is how many bytes are copied on the goroutine of a caller without a stream.
+const smallCopy = 64 << 10
+
+// small returns the submission of a small contiguous copy that WebGPU makes by one call, to a buffer; nil for every other copy.
+func (d *device) small(dst, src operand) func() (*wgpu.Work, error) {
+	if dst.buffer == nil || dst.buffer == src.buffer || src.NumBytes() > smallCopy {
+		return nil
+	}
+	c, err := copyplan.Of(dst.Tensor, src.Tensor)
+	if err != nil {
+		return nil // as copyWork says
+	}
+	n, contiguous := c.Contiguous()
+	if !contiguous || (n|c.Dst)%unit != 0 {
+		return nil
+	}
+	if src.buffer == nil {
+		return func() (*wgpu.Work, error) {
+			if err := d.native.Write(dst.buffer.handle, c.Dst, src.base+uintptr(c.Src), n); err != nil {
+				return nil, err
+			}
+			return d.native.Submit("wgpuQueueSubmit", func(*wgpu.Encoder) {})
+		}
+	}
+	if c.Src%unit != 0 {
+		return nil
+	}
+	return func() (*wgpu.Work, error) {
+		return d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
+			e.Copy(dst.buffer.handle, c.Dst, src.buffer.handle, c.Src, n)
+		})
+	}
+}
+
 // scratch returns the address of n bytes that stay where they are until free is called.
 func scratch(n int64) (at uintptr, free func()) {
 	b := make([]byte, n)
