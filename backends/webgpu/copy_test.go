@@ -1,0 +1,84 @@
+//go:build webgpu && linux && cgo
+
+package webgpu
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// A copy whose context ends while the device works goes on: who reads the destination later waits for it.
+func TestASmallCopyOutlivesItsContext(t *testing.T) {
+	d := open(t)
+	defer closeDevice(t, d)
+	tensor := func(n int64) *core.Tensor {
+		t.Helper()
+		x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{n}, core.AllocOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	const n, large = 4096, 32 << 20
+	dst, src, a, b := tensor(n), tensor(n), tensor(large), tensor(large)
+	defer a.Close()
+	defer b.Close()
+	want := make([]uint8, n)
+	for i := range want {
+		want[i] = uint8(i * 7)
+	}
+	if err := d.Copy(t.Context(), nil, src, coretest.Keep(t)(core.FromSlice(want))); err != nil {
+		t.Fatal(err)
+	}
+	handle := func(x *core.Tensor) wgpu.Handle {
+		o, err := d.(*device).operandOf(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.buffer.handle
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := copyHere(ctx, dst, src, func() (*wgpu.Work, error) {
+		defer cancel()
+		return d.(*device).native.Submit("test", func(e *wgpu.Encoder) {
+			for range 8 { // so that the device is not done at once
+				e.Copy(handle(a), 0, handle(b), 0, large)
+			}
+			e.Copy(handle(dst), 0, handle(src), 0, n)
+		})
+	})
+	if !errors.Is(err, context.Canceled) && err != nil { // nil if the device was done first
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	src.Close() // the work keeps the memory
+	got := make([]uint8, n)
+	if err := d.Copy(t.Context(), nil, coretest.Keep(t)(core.FromSlice(got)), dst); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Error("the copy was not done when the destination was read")
+	}
+	dst.Close()
+}
+
+// A copy that fails leaves its error to those that read the destination.
+func TestASmallCopyThatFails(t *testing.T) {
+	d := open(t)
+	defer closeDevice(t, d)
+	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{64}, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	host := coretest.Keep(t)(core.FromSlice(make([]uint8, 64)))
+	failure := core.Errorf(core.ErrOutOfMemory, "test", "Copy", "a fault of the test")
+	got := copyHere(t.Context(), x, host, func() (*wgpu.Work, error) { return nil, failure })
+	coretest.WantError(t, got, core.ErrOutOfMemory, "the copy")
+	coretest.WantError(t, d.Copy(t.Context(), nil, host, x), core.ErrOutOfMemory, "a copy from its destination")
+}
