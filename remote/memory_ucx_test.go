@@ -186,7 +186,7 @@ func cardPeer(address string) {
 		if x, r, err = c.Receive(ctx, d); err != nil {
 			os.Exit(0) // the other side has ended the connection
 		}
-		if r, err = c.SendLabeled(ctx, x, r.Mechanism.String()); err == nil {
+		if _, err = c.SendLabeled(ctx, x, r.Mechanism.String()); err == nil {
 			err = x.Close()
 		}
 	}

@@ -431,6 +431,7 @@ func TestAStalledPutEnds(t *testing.T) {
 	if err := b.answered(t.Context(), g, func() bool { return g.done }); err == nil {
 		t.Error("the request that has stalled was fulfilled")
 	}
+	until(func() bool { return a.Stats().Served == 1 }) // which is counted after the answer
 	if s := a.Stats(); s.Refused != 1 || s.Served != 1 {
 		t.Errorf("stats %+v", s)
 	}

@@ -29,8 +29,9 @@ const (
 // Memory is a kind of memory.
 type Memory int
 
+// The kinds of memory. Host is memory that the processor can address, whoever has allocated it.
 const (
-	Host Memory = iota // that the processor can address
+	Host Memory = iota
 	CUDA
 	ROCm
 )
