@@ -185,7 +185,7 @@ func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error)
 	}
 	if m == nil {
 		c.mu.Unlock()
-		return nil, in.refused
+		return nil, refusal(ctx, in.refused)
 	}
 	*in.slot(in.begun) = nil
 	in.begun++

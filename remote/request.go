@@ -375,7 +375,15 @@ func (c *Conn) answered(ctx context.Context, a *asked, ready func() bool) error 
 		return err
 	}
 	defer c.mu.Unlock()
-	return a.refused
+	return refusal(ctx, a.refused)
+}
+
+// refusal returns why a request was refused; but if the time for it is over, that is why.
+func refusal(ctx context.Context, refused error) error {
+	if err := ctx.Err(); refused != nil && err != nil {
+		return err
+	}
+	return refused
 }
 
 func (c *Conn) isAsking(id uint64) bool {

@@ -133,12 +133,15 @@ func (c *Conn) bound(q *request) (ctx context.Context, over func()) {
 	if q.within == 0 {
 		return c.life, func() {}
 	}
-	ctx, cancel := context.WithTimeout(c.life, q.within)
-	stalled := time.AfterFunc(q.within+c.options.KeepAlive, func() {
-		c.fail(ended(os.ErrDeadlineExceeded, "a request of the peer has stalled: it was to be done after %v, and was not %v later", q.within, c.options.KeepAlive))
+	ctx, cancel := context.WithTimeout(c.life, q.within+afterwards)
+	stalled := time.AfterFunc(q.within+afterwards+c.options.KeepAlive, func() {
+		c.fail(ended(os.ErrDeadlineExceeded, "a request of the peer has stalled: it was to be done after %v, and was not %v later", q.within, afterwards+c.options.KeepAlive))
 	})
 	return ctx, func() { stalled.Stop(); cancel() }
 }
+
+// afterwards is how much longer a request is served than its sender waits, which then knows itself that its time is over.
+const afterwards = time.Second
 
 // look returns the tensor of a request, which the caller closes, or why there is none.
 func (c *Conn) look(k control, q *request) (*core.Tensor, *Offer, error) {
