@@ -201,7 +201,6 @@ func (o *ServerOptions) serverOptions() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(2 * o.Window), // one call that nobody reads does not stop the others
 		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
-		grpc.SharedWriteBuffer(true), // a connection without calls has none
 		experimental.BufferPool(new(framePool)),
 		grpc.MaxConcurrentStreams(uint32(min(o.Limits.Calls, math.MaxInt32))),
 		grpc.MaxHeaderListSize(64 << 10),
@@ -221,7 +220,6 @@ func (o *ClientOptions) dialOptions() []grpc.DialOption {
 		grpc.WithStaticConnWindowSize(2 * o.Window),
 		grpc.WithReadBufferSize(readBuffer),
 		grpc.WithWriteBufferSize(writeBuffer),
-		grpc.WithSharedWriteBuffer(true),
 		experimental.WithBufferPool(new(framePool)),
 		grpc.WithDisableRetry(), // a retry would send a tensor from memory that gRPC keeps
 		grpc.WithNoProxy(),
