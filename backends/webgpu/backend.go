@@ -50,7 +50,7 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 		a := adapters[id.Index]
 		native, err := a.Open()
 		if err == nil {
-			d = newDevice(native, properties(l, a, id.Index), a.Limits)
+			d = newDevice(native, properties(l, a, id.Index), a.Limits, a.CPU)
 		}
 		return err
 	})
@@ -68,7 +68,7 @@ func wrap(ctx context.Context, native uintptr, index int32) (core.Device, error)
 		}
 		own, limits, err := wgpu.Wrap(wgpu.Handle(native))
 		if err == nil {
-			d = newDevice(own, properties(l, adapters[index], index), limits)
+			d = newDevice(own, properties(l, adapters[index], index), limits, adapters[index].CPU)
 		}
 		return err
 	})
@@ -114,7 +114,7 @@ func properties(l *wgpu.Library, a *wgpu.Adapter, index int32) core.Properties {
 	p.AddFeature("export_semaphore", core.CapExportSemaphores, false, "WebGPU has no semaphores: the order between APIs is kept by the host")
 	p.AddFeature("import_semaphore", core.CapImportSemaphores, false, "WebGPU has no semaphores: the order between APIs is kept by the host")
 	p.AddFeature("sub_byte", core.CapSubByte, false, "the smallest unit that a shader changes alone is a byte")
-	p.AddFeature("convert", core.CapConvert, false, "the host converts: WGSL lets a driver round a multiplication and an addition together, so that results would differ")
+	p.AddFeature("convert", core.CapConvert, true, "")
 	p.AddFeature("device_clock", core.CapDeviceClock, false, "the host waits for a callback after each piece of work, so that the host's clock says the same")
 	return p
 }

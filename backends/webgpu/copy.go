@@ -28,6 +28,12 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
+	return d.enqueue(ctx, q, dst, src, work)
+}
+
+// enqueue lets a stream do work that writes dst and reads src. If q is nil, it is a stream of the device's, and enqueue returns when the
+// work is done.
+func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src *core.Tensor, work func() error) error {
 	if q != nil {
 		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
 	}

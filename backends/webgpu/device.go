@@ -20,6 +20,7 @@ type device struct {
 	native  *wgpu.Device
 	limits  gpucopy.Limits
 	most    int64 // maxBufferSize
+	cpu     bool  // the device is the processor
 	streams devicebase.Lending[*stream.Queue]
 
 	pipelines struct {
@@ -46,8 +47,8 @@ var (
 )
 
 // newDevice makes a device that owns native.
-func newDevice(native *wgpu.Device, info core.Properties, limits wgpu.Limits) *device {
-	d := &device{native: native, limits: limitsOf(limits), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
+func newDevice(native *wgpu.Device, info core.Properties, limits wgpu.Limits, cpu bool) *device {
+	d := &device{native: native, cpu: cpu, limits: limitsOf(limits), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
 	d.pipelines.made = make(map[gpucopy.Shader]wgpu.Handle)
 	d.Init(d, info)
 	return d

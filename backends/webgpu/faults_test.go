@@ -93,6 +93,11 @@ func life(ctx context.Context) (errs []error) {
 		cleanup = append(cleanup, t.Close)
 		return t
 	}
+	converted := func(dst, src *core.Tensor) {
+		if dst != nil && src != nil {
+			note(d.(core.Converter).ConvertOn(ctx, nil, dst, src, core.Scaling{Scale: []float32{0.5}}))
+		}
+	}
 	// What a device of its own cannot have is left out after an error.
 	copied := func(dst, src *core.Tensor) {
 		if dst != nil && src != nil {
@@ -119,6 +124,8 @@ func life(ctx context.Context) (errs []error) {
 	if a != nil {
 		odd, other := tensor(a.Slice(0, 1, 4, 1)), tensor(a.Slice(0, 15, 18, 1)) // 90 bytes from byte 30 and from byte 450
 		copied(odd, other)
+		converted(odd, other)
+		converted(b, a)
 		if hostPart := tensor(host.Slice(0, 0, 3, 1)); odd != nil {
 			copied(odd, hostPart)
 			copied(hostPart, odd)

@@ -297,21 +297,41 @@ func (d *device) move(dst, src *buffer, c copyplan.Copy) error {
 			}
 		}))
 	}
-	var dispatches []gpucopy.Dispatch
-	var pipelines []wgpu.Handle
+	var list []launch
 	for p := range gpucopy.Plan(c, d.limits) {
-		if p.Dst.Offset+p.Dst.Size > dst.size || p.Src.Offset+p.Src.Size > src.size {
-			return d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
-		}
-		pipeline, err := d.pipeline(p.Shader)
+		pipeline, err := d.pipeline(p.Shader, p.Shader.WGSL)
 		if err != nil {
 			return err
 		}
-		dispatches, pipelines = append(dispatches, p), append(pipelines, pipeline)
+		list = append(list, launch{
+			pipeline, wgpu.Range{Buffer: dst.handle, Offset: p.Dst.Offset, Size: p.Dst.Size}, wgpu.Range{Buffer: src.handle, Offset: p.Src.Offset, Size: p.Src.Size},
+			unsafe.Slice((*byte)(unsafe.Pointer(&p.Constants)), unsafe.Sizeof(p.Constants)), p.Groups,
+		})
+		if list[len(list)-1].leaves(dst, src) {
+			return d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
+		}
 	}
-	all := make([]byte, len(dispatches)*constantsRoom)
-	for i := range dispatches {
-		*(*gpucopy.Constants)(unsafe.Pointer(&all[i*constantsRoom])) = dispatches[i].Constants
+	return d.launch(list)
+}
+
+// launch is one dispatch of a shader.
+type launch struct {
+	pipeline  wgpu.Handle
+	dst, src  wgpu.Range
+	constants []byte // at most constantsRoom
+	groups    [3]uint32
+}
+
+// leaves reports whether a window ends after its buffer.
+func (l *launch) leaves(dst, src *buffer) bool {
+	return l.dst.Offset+l.dst.Size > dst.size || l.src.Offset+l.src.Size > src.size
+}
+
+// launch runs dispatches, and waits.
+func (d *device) launch(list []launch) error {
+	all := make([]byte, len(list)*constantsRoom)
+	for i := range list {
+		copy(all[i*constantsRoom:], list[i].constants)
 	}
 	var pin runtime.Pinner
 	pin.Pin(&all[0])
@@ -326,26 +346,22 @@ func (d *device) move(dst, src *buffer, c copyplan.Copy) error {
 		return err
 	}
 	return wait(d.native.Submit("wgpuComputePassEncoderDispatchWorkgroups", func(e *wgpu.Encoder) {
-		for i, p := range dispatches {
-			e.Dispatch(pipelines[i], [3]wgpu.Range{
-				{Buffer: dst.handle, Offset: p.Dst.Offset, Size: p.Dst.Size},
-				{Buffer: src.handle, Offset: p.Src.Offset, Size: p.Src.Size},
-				{Buffer: constants.handle, Offset: int64(i) * constantsRoom, Size: int64(unsafe.Sizeof(p.Constants))},
-			}, p.Groups)
+		for i, l := range list {
+			e.Dispatch(l.pipeline, [3]wgpu.Range{l.dst, l.src, {Buffer: constants.handle, Offset: int64(i) * constantsRoom, Size: int64(len(l.constants))}}, l.groups)
 		}
 	}))
 }
 
-// pipeline returns the compiled shader, and compiles it on first use.
-func (d *device) pipeline(s gpucopy.Shader) (wgpu.Handle, error) {
+// pipeline returns the compiled shader of a key, and compiles it on first use.
+func (d *device) pipeline(key gpucopy.Shader, source func() string) (wgpu.Handle, error) {
 	d.pipelines.Lock()
 	defer d.pipelines.Unlock()
-	if p, ok := d.pipelines.made[s]; ok {
+	if p, ok := d.pipelines.made[key]; ok {
 		return p, nil
 	}
-	p, err := d.native.NewPipeline(s.WGSL())
+	p, err := d.native.NewPipeline(source())
 	if err == nil {
-		d.pipelines.made[s] = p
+		d.pipelines.made[key] = p
 	}
 	return p, err
 }
