@@ -125,6 +125,7 @@ type Publisher struct {
 	life    context.Context
 	stop    context.CancelFunc
 	idle    sync.WaitGroup // of what uses the publisher when Close is called
+	spins
 
 	mu       sync.Mutex
 	slots    []publishedSlot

@@ -148,7 +148,8 @@ func (s *Subscription) poll() (Frame, error) {
 // watch is poll for a short time. It looks with the mutex held, so that nothing is left to do when the
 // frame comes but to take it.
 func (s *Subscription) watch() (f Frame, err error) {
-	for w := newSpinner(); w.goesOn(); {
+	w := s.newSpinner()
+	for w.goesOn() {
 		s.mu.Lock()
 		if !s.closed && !s.over {
 			published, next := s.words.u64(publishedAt), s.next<<slotBits
@@ -161,9 +162,11 @@ func (s *Subscription) watch() (f Frame, err error) {
 		f, err = s.take()
 		s.mu.Unlock()
 		if f.number != 0 || err != nil {
-			break
+			w.end(true)
+			return f, err
 		}
 	}
+	w.end(false)
 	return f, err
 }
 

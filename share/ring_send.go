@@ -305,7 +305,7 @@ func (p *Publisher) wait(ctx context.Context, call string, ready func() bool) er
 		}
 		return ready()
 	}
-	for !spin(look) {
+	for !p.spin(look) {
 		if !p.rest(ctx, ready) {
 			return nil
 		}

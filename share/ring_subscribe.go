@@ -41,6 +41,7 @@ type Subscription struct {
 	page    *mapping    // of this side
 	own     *openMemory // closed with the subscription; nil for memory of the connection
 	place   *core.Buffer
+	spins
 
 	// The connection's mutex guards these.
 	answered bool

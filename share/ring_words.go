@@ -79,10 +79,23 @@ const sleepTime = 100 * time.Millisecond
 // spinTime is how long a call waits without sleeping. Benchmarks set it to 0.
 var spinTime = 20 * time.Microsecond
 
+// spins remembers whether waits have looked in vain for what they waited for before they slept. That is so if both
+// processes run on one processor, or frames come seldom. Most waits then sleep at once. The zero value looks.
+type spins struct {
+	vain  atomic.Uint32 // waits in a row that have looked in vain
+	waits atomic.Uint32 // waits since, of which one in looksAgain looks
+}
+
+const (
+	vainAtMost = 3
+	looksAgain = 32
+)
+
 // spinner bounds how long a call looks for what it waits for before it sleeps. A waiter that sleeps and
 // is woken takes longer than a frame that comes at once; one that never sleeps takes a processor
 // from the process that it waits for.
 type spinner struct {
+	*spins
 	rounds int // that have begun
 	start  time.Time
 }
@@ -90,12 +103,24 @@ type spinner struct {
 // looksAtOnce is how often a call looks before it reads the clock, which takes as long as some tens of looks.
 const looksAtOnce = 200
 
-// newSpinner begins a time of looking.
-func newSpinner() (w spinner) {
-	if spinTime == 0 || runtime.GOMAXPROCS(0) == 1 {
+// newSpinner begins a time of looking, which the caller ends.
+func (p *spins) newSpinner() spinner {
+	w := spinner{spins: p}
+	if spinTime == 0 || runtime.GOMAXPROCS(0) == 1 || p.vain.Load() >= vainAtMost && p.waits.Add(1)%looksAgain != 0 {
 		w.rounds = -1
 	}
 	return w
+}
+
+// end ends a time of looking, in which the caller has found what it waits for, or has not.
+func (w *spinner) end(found bool) {
+	switch {
+	case w.rounds < 0:
+	case !found:
+		w.vain.Add(1)
+	case w.vain.Load() != 0:
+		w.vain.Store(0)
+	}
 }
 
 // goesOn reports whether to look once more.
@@ -113,17 +138,20 @@ func (w *spinner) goesOn() bool {
 }
 
 // spin calls ready for a short time, until it returns true.
-func spin(ready func() bool) bool {
+func (p *spins) spin(ready func() bool) bool {
 	if ready() {
 		return true
 	}
-	for w := newSpinner(); w.goesOn(); {
+	w := p.newSpinner()
+	for w.goesOn() {
 		for range looksAtOnce / 8 { // ready takes longer than a look
 			if ready() {
+				w.end(true)
 				return true
 			}
 		}
 	}
+	w.end(false)
 	return false
 }
 

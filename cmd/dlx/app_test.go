@@ -227,7 +227,7 @@ func TestUsageErrorsNameNoGoFunction(t *testing.T) {
 		"move x.npy --via cpu,foo": `ERR invalid argument "cpu,foo" for "--via" flag: wrong device: "foo" is not a device type; ` +
 			"examples: cpu, cuda, cuda_host, vulkan; see dlx move --help\n",
 		"plan --from cpu:x": `ERR invalid argument "cpu:x" for "--from" flag: wrong device: "cpu:x": ` +
-			"the index after ':' must be a decimal number from 0 to 2147483647; see dlx plan --help\n",
+			"the index after ':' must be a decimal number from 0 to 2147483647, and there is no such file; see dlx plan --help\n",
 		"move x.npy --via cpu --out x.txt": `ERR not supported: extension ".txt": ` +
 			"the formats are .npy, .npz and .safetensors; see dlx move --help\n",
 	} {
