@@ -67,7 +67,7 @@ is_python() { "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_in
 is_libpython() { ! "$python" -c 'import sys; sys.exit(sys.base_prefix != "/usr")' 2>/dev/null || is_library "libpython$version.so.1.0"; }
 is_module() { pkg-config --exists "$1" 2>/dev/null; }
 # is_file is true if the file exists that a variable of software-drivers.sh names, whichever driver of Vulkan is chosen.
-is_file() { env -u DLX_VULKAN_DRIVER scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }
+is_file() { env -u DLX_VULKAN_DRIVER -u DLX_OPENCL_DRIVER -u DLX_GL_DRIVER scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }
 is_layer() { found {/etc,/usr/share,/usr/local/share}/vulkan/explicit_layer.d -name VkLayer_khronos_validation.json; }
 is_renderer() { found /usr/lib* /usr/local/lib* "(" -name swrast_dri.so -o -name "libgallium*.so" ")"; }
 found() { [ -n "$(find "$@" -print -quit 2>/dev/null)" ]; }
