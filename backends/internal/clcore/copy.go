@@ -29,16 +29,31 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 // host on the same stream. All callers without a stream share the device's own queue, and wait for other work
 // themselves.
 func (d *device) copy(ctx context.Context, q *queue, dst, src operand, tasks ...*hostTask) error {
-	w := &work{queue: cmp.Or(q, d.own), waits: q == nil, dst: dst, src: src, tasks: tasks}
-	w.geometry, w.bits = copyplan.OfBits(dst.tensor, src.tensor)
-	err := w.choose()
-	if err != nil {
+	w := d.newWork(q, dst, src)
+	w.tasks = tasks
+	if err := w.choose(); err != nil {
 		return err
 	}
-	writes, reads := []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}
+	return w.submit(ctx)
+}
+
+// newWork returns the copy of checked operands, of which no way has been chosen. q is nil if the caller waits.
+func (d *device) newWork(q *queue, dst, src operand) work {
+	w := work{queue: cmp.Or(q, d.own), waits: q == nil, dst: dst, src: src}
+	w.geometry, w.bits = copyplan.OfBits(dst.tensor, src.tensor)
+	return w
+}
+
+// submit makes the copy in the way that was chosen.
+func (w *work) submit(ctx context.Context) (err error) {
+	writes, reads := []*core.Tensor{w.dst.tensor}, []*core.Tensor{w.src.tensor}
 	switch {
 	case w.way == staged:
-		return d.stage(ctx, q, dst, src, w.sharePages())
+		q := w.queue
+		if w.waits {
+			q = nil
+		}
+		return w.queue.device.stage(ctx, q, w.dst, w.src, w.sharePages())
 	case w.way == inCaller:
 		return stream.Do(ctx, writes, reads, w.run)
 	case w.waits:

@@ -31,6 +31,7 @@ type device struct {
 var (
 	_ core.Device              = (*device)(nil)
 	_ core.PoolController      = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
 	_ backendkit.CloseNotifier = (*device)(nil)
 	_ core.PointerImporter     = (*device)(nil)
 	_ core.StreamImporter      = (*device)(nil)

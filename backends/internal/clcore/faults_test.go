@@ -152,6 +152,31 @@ func (l *lifetime) copy(s core.Stream, dst, src *core.Tensor) {
 	}
 }
 
+// batch copies rows in one batch: a few, which are commands, and so many that the host makes them if it reaches the
+// memory. One of the copies needs packing.
+func (l *lifetime) batch(s core.Stream, a, b, host *core.Tensor) {
+	for _, n := range []int64{2, minHostBatch} {
+		var dst, src []*core.Tensor
+		for i := range n {
+			for _, pair := range [2][2]*core.Tensor{{a, host}, {host, b}} {
+				to, from := pair[0], pair[1]
+				at := i
+				if to == host {
+					at += minHostBatch // rows that nothing else uses
+				}
+				row := l.tensor(to.Slice(0, at, at+1, 1))
+				other := l.tensor(from.Slice(0, at, at+1, 1))
+				if i == 0 {
+					row, other = l.tensor(to.Slice(0, 40+at, 40+at+1, 1)), l.tensor(from.Slice(0, 40+at, 40+at+1, 1))
+					row, other = l.tensor(row.Slice(1, 0, 64, 2)), l.tensor(other.Slice(1, 0, 64, 2))
+				}
+				dst, src = append(dst, row), append(src, other)
+			}
+		}
+		l.note(l.device.(core.BatchCopier).CopyBatch(l.ctx, s, dst, src))
+	}
+}
+
 // convert converts on a stream, if both tensors could be made.
 func (l *lifetime) convert(s core.Stream, dst, src *core.Tensor) {
 	if dst != nil && src != nil {
@@ -175,6 +200,7 @@ func (l *lifetime) run() {
 	l.copy(nil, into, rows)
 	turnedHost := l.tensor(host.Transpose())
 	l.copy(nil, turnedHost, a)
+	l.batch(nil, a, b, host)
 	pixels := l.tensor(core.Empty(l.ctx, l.device, core.TypeUint8, []int64{64, 64}, core.AllocOptions{}))
 	l.convert(nil, b, pixels)
 	l.streams(a, b, host, turned, pixels)
@@ -212,6 +238,7 @@ func (l *lifetime) streams(a, b, host, turned, pixels *core.Tensor) {
 		l.copy(s, host, a)
 		l.copy(s, b, turned)
 		l.convert(s, b, pixels)
+		l.batch(s, a, b, host)
 		l.note(<-signalled)
 	}
 	if e, err := s.Record(); l.note(err) {

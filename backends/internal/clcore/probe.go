@@ -143,7 +143,7 @@ const leastAlignment = 256
 func (l *location) survey(extensions []string, svm int64) {
 	p := &l.properties
 	p.Capabilities = core.CapAsync | core.CapStreamWait | core.CapImportPointer |
-		core.CapSemaphores | core.CapPool | core.CapImportStream | core.CapConvert
+		core.CapSemaphores | core.CapPool | core.CapImportStream | core.CapBatchCopy | core.CapConvert
 	has := func(extension string) bool { return slices.Contains(extensions, extension) }
 	if l.API == OneAPI {
 		l.surveyUSM()

@@ -30,11 +30,13 @@ typedef word (*function)(word, word, word, word, word, word, word, word, word, w
 static function real[slots];
 static atomic_long left[slots]; // calls until the one that fails; 0 if none does
 static atomic_long failed;
+static atomic_long made[slots]; // calls since the program began
 
 // A call that returns a handle fails by returning none, and does not set its code.
 #define INTERPOSER(name, since, optional, handle) \
 	static word interposer_##name(word a, word b, word c, word d, word e, word f, word g, word h, \
 			word i, word j, word k, word l, word m, word n) { \
+		atomic_fetch_add(&made[slot_##name], 1); \
 		if (atomic_load(&left[slot_##name]) > 0 && atomic_fetch_sub(&left[slot_##name], 1) == 1) { \
 			atomic_fetch_add(&failed, 1); \
 			return handle ? 0 : (word)(intptr_t)CL_OUT_OF_RESOURCES; \
@@ -65,6 +67,8 @@ static void arm(int i, long n) {
 	atomic_store(&failed, 0);
 	atomic_store(&left[i], n);
 }
+
+static long made_of(int i) { return atomic_load(&made[i]); }
 
 static long disarm(int i) {
 	atomic_store(&left[i], 0);
@@ -100,3 +104,12 @@ func Arm(i int, n int64) { C.arm(C.int(i), C.long(n)) }
 
 // Disarm ends that, and reports whether the call came.
 func Disarm(i int) bool { return C.disarm(C.int(i)) > 0 }
+
+// Made is how often the functions were called, in the order of [Calls], since the interposers were installed.
+func Made() []int64 {
+	made := make([]int64, C.slots)
+	for i := range made {
+		made[i] = int64(C.made_of(C.int(i)))
+	}
+	return made
+}
