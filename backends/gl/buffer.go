@@ -9,6 +9,7 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/ext"
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -21,6 +22,9 @@ type buffer struct {
 	fixed  bool    // glNamedBufferSubData may not be used
 	users  int     // memories that are open; guarded by device.Mu
 	theirs bool    // the buffer belongs to the caller
+
+	part  *blockpool.Part[class, *buffer] // of the pool, while memory on it is open; nil if it is not of the pool
+	asked int64                           // for how many bytes it was taken from the pool
 }
 
 // destroy deletes, on the context's thread, what belongs to dlx.
@@ -36,6 +40,13 @@ func (b *buffer) destroy() {
 // maxSize is larger than any memory: larger sizes are not passed to the driver.
 const maxSize = 1 << 47
 
+func checkSize(call string, size int64) error {
+	if size > maxSize {
+		return core.Errorf(core.ErrOutOfMemory, "gl", call, "%d bytes were asked for; no allocation can have more than %d", size, int64(maxSize))
+	}
+	return nil
+}
+
 // mappable are the storage flags of a buffer that stays mapped and needs no flush.
 const mappable = gl.MAP_READ_BIT | gl.MAP_WRITE_BIT | gl.MAP_PERSISTENT_BIT | gl.MAP_COHERENT_BIT
 
@@ -45,8 +56,8 @@ func roundUp(size int64) int64 { return (size + 3) &^ 3 }
 // newBuffer makes a buffer of at least size bytes; size is above 0. The caller discards or registers it. With
 // visible, it is mapped.
 func (d *device) newBuffer(ctx context.Context, call string, size int64, visible bool) (*buffer, error) {
-	if size > maxSize {
-		return nil, core.Errorf(core.ErrOutOfMemory, "gl", call, "%d bytes were asked for; no allocation can have more than %d", size, int64(maxSize))
+	if err := checkSize(call, size); err != nil {
+		return nil, err
 	}
 	b := &buffer{size: roundUp(size)}
 	flags := uint32(gl.DYNAMIC_STORAGE_BIT)

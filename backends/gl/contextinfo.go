@@ -110,7 +110,7 @@ func (f *contextInfo) properties(id core.DeviceID) core.Properties {
 		DriverUUID: f.driverUUID,
 		Alignment:  alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapHostView |
-			core.CapSemaphores | core.CapSubByte | core.CapConvert,
+			core.CapSemaphores | core.CapSubByte | core.CapConvert | core.CapPool | core.CapBatchCopy,
 	}
 	add := func(feature string, capability core.Capabilities, extensions []string) {
 		i := slices.IndexFunc(extensions, func(e string) bool { return !f.has(e) })

@@ -42,7 +42,7 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 		}
 		list = append(list, conversion(x))
 	}
-	return d.submit(ctx, q, dst, src, func(j *job) error { return j.dispatches(p.Dst.buffer, p.Src.buffer, list) })
+	return d.submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func(j *job) error { return j.dispatches(p.Dst.buffer, p.Src.buffer, list) })
 }
 
 var conversionUniforms = []string{

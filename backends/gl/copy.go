@@ -16,15 +16,15 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
-	return d.submit(ctx, q, dst, src, d.copyWork(p.Dst, p.Src))
+	return d.submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, d.copyWork(p.Dst, p.Src))
 }
 
-// submit does work that writes dst and reads src, in the order of a stream, or in the calling goroutine if q is nil.
-func (d *device) submit(ctx context.Context, q *queue, dst, src *core.Tensor, work func(*job) error) error {
+// submit does work on tensors, in the order of a stream, or in the calling goroutine if q is nil.
+func (d *device) submit(ctx context.Context, q *queue, writes, reads []*core.Tensor, work func(*job) error) error {
 	if q == nil {
-		return d.workHere(ctx, dst, src, work)
+		return d.workHere(ctx, writes, reads, work)
 	}
-	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
+	return stream.Submit(ctx, q, writes, reads, func() error {
 		return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
 	})
 }
@@ -63,20 +63,22 @@ func (d *device) operandOf(t *core.Tensor) (operand, error) {
 }
 
 // workHere works in the calling goroutine, after all earlier work on the tensors.
-func (d *device) workHere(ctx context.Context, dst, src *core.Tensor, work func(*job) error) error {
-	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
+func (d *device) workHere(ctx context.Context, writes, reads []*core.Tensor, work func(*job) error) error {
+	uses, err := stream.Acquire(ctx, writes, reads)
 	if err != nil {
 		return err
 	}
 	defer uses.Release()
-	var before error // of the last write of dst
-	if e := dst.Ready(); e != nil {
-		_, before = e.Done()
+	var before error // of the last writes of the tensors
+	for _, dst := range writes {
+		if e := dst.Ready(); e != nil && before == nil {
+			_, before = e.Done()
+		}
 	}
 	done := stream.NewEvent()
 	uses.Note(d.served(done))
 	return d.perform(ctx, work, func(j *job, err error) {
-		if !j.began { // dst holds what it held
+		if !j.began { // each holds what it held
 			err = before
 		}
 		done.Complete(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
@@ -34,9 +35,11 @@ type device struct {
 	issued, finished atomic.Uint64 // commands: see finish
 
 	// guarded by Mu
-	buffers map[uint32]*buffer
-	spares  []*buffer // mapped, for the next copy
-	garbage []func()  // functions that delete objects, for the next call on the context's thread
+	buffers                         map[uint32]*buffer
+	kept                            map[uint32]bool // the buffers that are in the pool
+	spares                          []*buffer       // mapped, for the next copy
+	garbage                         []func()        // functions that delete objects, for the next call on the context's thread
+	*blockpool.Pool[class, *buffer]                 // not used in a context of the caller
 }
 
 // driver holds calls whose results tests can replace.
@@ -48,6 +51,8 @@ type driver struct {
 var (
 	_ core.Device              = (*device)(nil)
 	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
 	_ core.PointerImporter     = (*device)(nil)
 	_ core.HostViewer          = (*device)(nil)
 	_ core.MemoryImporter      = (*device)(nil)
@@ -63,8 +68,14 @@ func newDevice(id core.DeviceID, f contextInfo, run executor, stop func()) *devi
 		driver:   driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
 		programs: make(programs),
 		buffers:  make(map[uint32]*buffer),
+		kept:     make(map[uint32]bool),
 	}
-	d.Init(d, f.properties(id))
+	p := f.properties(id)
+	if stop == nil {
+		p.Capabilities &^= core.CapPool
+	}
+	d.Init(d, p)
+	d.Pool = d.newPool()
 	return d
 }
 
@@ -72,11 +83,19 @@ func newDevice(id core.DeviceID, f contextInfo, run executor, stop func()) *devi
 // continues, and the context may be current at the next call.
 var errNotCurrent = fmt.Errorf("%w: no OpenGL context is current on the thread that run reaches", core.ErrInvalid)
 
+// usable fails if the context was lost.
+func (d *device) usable(call string) error {
+	if d.lost.Load() {
+		return core.Errorf(core.ErrDeviceLost, "gl", call, "the context was lost: close the device and everything that was opened on it")
+	}
+	return nil
+}
+
 // do runs f, which calls OpenGL, on the context's thread, and returns the error of the context after it. If
 // ctx ends before f starts, do returns ctx's error, and f never runs.
 func (d *device) do(ctx context.Context, call string, f func()) error {
-	if d.lost.Load() {
-		return core.Errorf(core.ErrDeviceLost, "gl", call, "the context was lost: close the device and everything that was opened on it")
+	if err := d.usable(call); err != nil {
+		return err
 	}
 	var failed error
 	err := d.run(ctx, func() {
@@ -202,6 +221,7 @@ func (d *device) release(ctx context.Context) error {
 		d.garbage = append(d.garbage, b.destroy)
 	}
 	d.spares = nil
+	d.Drain()
 	d.Mu.Unlock() // the context's thread locks it
 	err := d.run(ctx, func() {
 		d.sweep()

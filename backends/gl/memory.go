@@ -8,8 +8,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Alloc makes a GL buffer for each memory. The host can view it if HostVisible is requested or the renderer
-// is a software renderer. Alloc fails with ErrNotSupported for Export, since OpenGL exports nothing.
+// Alloc makes a GL buffer for each memory, or takes one that was freed from the pool. The host can view it if
+// HostVisible is requested or the renderer is a software renderer. Alloc fails with ErrNotSupported for Export,
+// since OpenGL exports nothing.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
@@ -17,15 +18,18 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	if err := d.CheckOptions(opts, nil); err != nil {
 		return core.Memory{}, err
 	}
-	if size < 0 {
+	visible := opts.HostVisible || d.info.software
+	switch {
+	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
+	case size == 0:
+		return d.newMemory("Alloc", &buffer{}, 0, 0, nil)
+	case d.stop != nil:
+		return d.allocPooled(size, visible)
 	}
-	b := &buffer{}
-	if size > 0 {
-		var err error
-		if b, err = d.newBuffer(ctx, "Alloc", size, opts.HostVisible || d.info.software); err != nil {
-			return core.Memory{}, err
-		}
+	b, err := d.newBuffer(ctx, "Alloc", size, visible)
+	if err != nil {
+		return core.Memory{}, err
 	}
 	return d.newMemory("Alloc", b, 0, size, nil)
 }
@@ -38,6 +42,14 @@ func (d *device) newMemory(call string, b *buffer, offset, size int64, owner cor
 	if err := d.IsOpen(call); err != nil {
 		return core.Memory{}, err // the context was destroyed with its objects
 	}
+	return d.handOut(call, b, offset, size, owner)
+}
+
+// handOut is newMemory with Mu held.
+func (d *device) handOut(call string, b *buffer, offset, size int64, owner core.Owner) (core.Memory, error) {
+	if b.theirs && d.kept[b.name] {
+		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", call, "%d is a GL buffer of memory that was freed", b.name)
+	}
 	if b.name != 0 {
 		if known := d.buffers[b.name]; known != nil {
 			b = known
@@ -49,17 +61,24 @@ func (d *device) newMemory(call string, b *buffer, offset, size int64, owner cor
 	if b.mapped != 0 {
 		m.Host = b.mapped + uintptr(offset)
 	}
-	// The buffer is deleted if it belongs to dlx and no other memory is on it.
+	// The buffer is deleted, or goes back to the pool, if it belongs to dlx and no other memory is on it.
 	last := false
 	return d.HandOut(m, func() {
 		if b.name != 0 {
 			b.users--
 			if last = b.users == 0; last {
 				delete(d.buffers, b.name)
+				if b.part != nil {
+					d.kept[b.name] = true
+				}
 			}
 		}
 	}, func() {
-		if last && !b.theirs {
+		switch {
+		case !last || b.theirs:
+		case b.part != nil:
+			d.giveBack(b)
+		default:
 			d.discard(b.destroy)
 		}
 		core.Memory{Owner: owner}.Free()

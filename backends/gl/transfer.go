@@ -14,9 +14,8 @@ import (
 
 // copyWork chooses how to copy, and returns the work. It returns when OpenGL is done.
 func (d *device) copyWork(dst, src operand) func(*job) error {
-	onHost := dst.buffer == nil || src.buffer == nil || d.info.software // a processor copies in any case
 	switch {
-	case dst.base != 0 && src.base != 0 && onHost:
+	case d.hostCopies(dst, src):
 		return byHost(hostcopy.Between(dst.Tensor, src.Tensor, dst.base, src.base))
 	case dst.buffer == nil:
 		return func(j *job) error { return j.download(dst, src) }
@@ -25,6 +24,12 @@ func (d *device) copyWork(dst, src operand) func(*job) error {
 	default:
 		return func(j *job) error { return j.within(dst, src) }
 	}
+}
+
+// hostCopies reports whether the host copies in mapped memory. Within buffers it does so where OpenGL runs on a processor in
+// any case.
+func (d *device) hostCopies(dst, src operand) bool {
+	return dst.base != 0 && src.base != 0 && (dst.buffer == nil || src.buffer == nil || d.info.software)
 }
 
 // byHost runs a job of the host on mapped memory when OpenGL is done with that memory. The mapping is
