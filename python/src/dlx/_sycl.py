@@ -28,14 +28,20 @@ def adopt_sycl_context(context: Any) -> None:
             raise ValueError(f"dlx: a device of the context is one of {device.backend.name}, and dlx shares memory with those of opencl: set ONEAPI_DEVICE_SELECTOR=opencl:*")
     sycl = _libsycl()
     native = _get(sycl, "context", context.addressof_ref())
-    for device in devices:
-        _C.oneapi_adopt(native, _get(sycl, "device", device.addressof_ref()))
+    natives = [_get(sycl, "device", device.addressof_ref()) for device in devices]
+    for done, device in enumerate(natives):
+        try:
+            _C.oneapi_adopt(native, device)
+        except BaseException:
+            for adopted in natives[:done]:
+                _C.oneapi_adopt(0, adopted)
+            raise
 
 
 def _libsycl() -> ctypes.CDLL:
     """Return the library of SYCL that the process has loaded."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        found = re.search(r"/\S*/libsycl\.so\.[\d.]+", maps.read())
+        found = re.search(r"/.*/libsycl\.so\.[\d.]+", maps.read())
     if not found:
         raise RuntimeError("dlx: the process has not loaded libsycl.so: import dpctl first")
     return ctypes.CDLL(found[0], mode=os.RTLD_NOLOAD | os.RTLD_NOW)
@@ -49,4 +55,7 @@ def _get(sycl: ctypes.CDLL, kind: str, address: int) -> int:
     except AttributeError:
         raise RuntimeError(f"dlx: {sycl._name} has no function {name}: dlx knows libsycl.so.8 and 9") from None
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-    return int(get(address) or 0)
+    native = get(address)  # SYCL may retain it for its caller; a context that is adopted lasts as long as the process
+    if not native:
+        raise RuntimeError(f"dlx: {name} of {sycl._name} returned NULL")
+    return int(native)
