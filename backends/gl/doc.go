@@ -15,7 +15,8 @@
 //
 // Each allocation is a buffer with immutable storage. The host can view it (core.HostViewer) if it was
 // allocated with HostVisible, and always on a software renderer. Such a buffer is mapped as a whole,
-// persistently and coherently. ImportPointer takes the name of a buffer that the program made; imported
+// persistently and coherently. A device with a context of its own keeps freed buffers for reuse
+// (core.PoolController). ImportPointer takes the name of a buffer that the program made; imported
 // memory cannot be viewed.
 //
 // # Memory of Vulkan
