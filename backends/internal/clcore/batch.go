@@ -13,8 +13,8 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// minHostBatch is how many small copies between memory that the host reaches cost as much as commands as the wait of the
-// queue for the host, which then makes them in one piece of work.
+// minHostBatch is from how many small copies on the host makes them in one piece of work, where it reaches the memory: the
+// queue then waits for the host once. For fewer copies, commands need no such wait. See DESIGN.md.
 const minHostBatch = 16
 
 // CopyBatch enqueues the commands of all copies between two locks of the queue, with one marker and one flush, and lets the
