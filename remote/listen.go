@@ -101,11 +101,16 @@ func (l *Listener) greet(socket net.Conn) {
 	case <-l.life.Done():
 		_ = c.Close()
 	case <-c.Done():
-		_ = c.Close()
+		select {
+		case l.conns <- c: // what has arrived can be received, and its statistics count
+		case <-ctx.Done():
+			_ = c.Close()
+		}
 	}
 }
 
-// Accept waits for a peer that has proved who it is. The caller closes the result. Accept returns ctx's error, or
+// Accept waits for a peer that has proved who it is. The caller closes the result, which may have ended by then: what has
+// arrived can still be received. Accept returns ctx's error, or
 // core.ErrClosed if the listener was closed.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	if l == nil || l.socket == nil {
