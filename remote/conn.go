@@ -50,7 +50,8 @@ type Conn struct {
 
 	inbound  map[uint64]*inbound // tensors of the peer that are not there completely, by number
 	next     uint64              // the tensor that Receive returns next
-	received uint64              // tensors that Receive has taken
+	received uint64              // all tensors up to this number were received, or are lost
+	beyond   map[uint64]struct{} // tensors after it of which the same is true
 	told     uint64              // how many of them the peer was told of
 	spare    []*inbound          // that are used again
 	asked    uint64              // the number of which the peer wants to be told

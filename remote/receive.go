@@ -39,10 +39,11 @@ func (c *Conn) receiveNext(ctx context.Context, device core.Device) (*core.Tenso
 	}
 	r := Report{Device: device.ID(), Mechanism: exchange.Direct, Bytes: in.bytes, Label: in.meta.label}
 	t, err := c.receive(ctx, in, device, &r)
+	number := in.id
 	c.leave(in)
 	c.recycle(in)
 	c.mu.Lock()
-	c.received++
+	c.finished(number)
 	if err == nil {
 		c.stats.Received++
 		c.stats.BytesReceived += r.Bytes
@@ -67,7 +68,7 @@ func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 		c.next++
 		skipped := in.refused != nil
 		if skipped {
-			c.received++
+			c.finished(in.id)
 		}
 		c.mu.Unlock()
 		if !skipped {
@@ -78,6 +79,26 @@ func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 		if err := c.credit(); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// finished notes that a tensor was received, or is lost. Calls of Receive may end in another order than they have begun, and
+// the peer learns a number up to which all have ended. c.mu is held.
+func (c *Conn) finished(number uint64) {
+	if number != c.received+1 {
+		if c.beyond == nil {
+			c.beyond = make(map[uint64]struct{})
+		}
+		c.beyond[number] = struct{}{} // the peer has at most Limits.Tensors on their way
+		return
+	}
+	c.received++
+	for len(c.beyond) > 0 {
+		if _, ok := c.beyond[c.received+1]; !ok {
+			return
+		}
+		c.received++
+		delete(c.beyond, c.received)
 	}
 }
 
