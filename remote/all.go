@@ -15,9 +15,10 @@ type Received struct {
 	Report
 }
 
-// All returns the tensors that the peer sends, each as [Conn.Receive] returns it, until the peer closes the connection. If
-// Receive fails otherwise, the last element is its error, with no tensor; a peer that ends without closing the connection is
-// such an error. A loop may stop before: what comes later is for the next call.
+// All returns the tensors that the peer sends, each as [Conn.Receive] returns it, until the peer has closed the connection and
+// all tensors that it has sent were received. If Receive fails otherwise, the last element is its error, with no tensor. A peer
+// that ends without closing the connection is such an error, and so is one that closes it before all tensors have arrived
+// (io.ErrUnexpectedEOF). A loop may stop before: what comes later is for the next call.
 func (c *Conn) All(ctx context.Context, device core.Device) iter.Seq2[Received, error] {
 	return func(yield func(Received, error) bool) {
 		for {

@@ -60,7 +60,7 @@ func refusePlain(socket net.Conn, server bool) error {
 	if server {
 		_ = socket.SetDeadline(time.Now().Add(lingers))
 		text := "this side needs TLS or a token, and Options.Insecure has none"
-		_, _ = socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), reasonRefused, 0, text)))
+		_, _ = socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), goodbye{reason: reasonRefused, text: text})))
 		if tcp, ok := socket.(*net.TCPConn); ok { // what was not read would make a reset of Close, which takes the goodbye away
 			_ = tcp.CloseWrite()
 			_, _ = io.CopyN(io.Discard, socket, maxControl)
@@ -142,10 +142,10 @@ func (o *Options) prove(c *tls.Conn, server bool) error {
 		return o.lost(err)
 	}
 	if k == controlGoodbye {
-		return o.told(payload)
+		return o.toldIn(payload)
 	}
 	if k != controlProof || !hmac.Equal(payload, proof(!server)) {
-		_, _ = c.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), reasonRefused, 0, "it has another token")))
+		_, _ = c.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), goodbye{reason: reasonRefused, text: "it has another token"})))
 		return ended(errToken, "the peer has another token")
 	}
 	if server {

@@ -250,7 +250,7 @@ func FuzzControl(f *testing.F) {
 		return finishControl(append(appendControl(nil, k), payload...))
 	}
 	f.Add(message(controlHello, appendHello(nil, exampleHello())))
-	f.Add(message(controlGoodbye, appendGoodbye(nil, reasonVersion, 3, "text")))
+	f.Add(message(controlGoodbye, appendGoodbye(nil, goodbye{reasonVersion, 3, 2, "text"})))
 	f.Add(message(controlPing, nil))
 	f.Add(message(controlSync, make([]byte, 8)))
 	f.Add(message(controlListed, exampleList()))
@@ -267,7 +267,7 @@ func FuzzControl(f *testing.F) {
 				}
 			}
 		case controlGoodbye:
-			_, _, _, _ = readGoodbye(payload)
+			_, _ = readGoodbye(payload)
 		case controlListed:
 			if list, next, err := readList(payload); err == nil {
 				again := le.AppendUint64(nil, next)

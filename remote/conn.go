@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -52,6 +53,9 @@ type Conn struct {
 	next     uint64              // the tensor that Receive returns next
 	received uint64              // all tensors up to this number were received, or are lost
 	beyond   map[uint64]struct{} // tensors after it of which the same is true
+	taking   int                 // calls of Receive that have taken a tensor, and have not ended
+	parted   bool                // the peer has closed the connection: what has arrived can be received
+	promised uint64              // tensors that the peer had begun to send then
 	told     uint64              // how many of them the peer was told of
 	spare    []*inbound          // that are used again
 	asked    uint64              // the number of which the peer wants to be told
@@ -125,7 +129,7 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	case err != nil:
 		return c.options.lost(err)
 	case k == controlGoodbye:
-		return c.options.told(payload)
+		return c.options.toldIn(payload)
 	case k != controlHello:
 		return violation("the first message is of kind %d: it must be a hello", k)
 	}
@@ -196,14 +200,15 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// Close ends the connection, and with it all calls that wait on it. Tensors that were sent may be lost; call
-// [Conn.WaitReceived] before. A second Close does nothing. Close always returns nil; the result makes Conn an io.Closer.
+// Close ends the connection, and with it all calls that wait on it. Tensors that were sent may be lost, which the peer learns;
+// call [Conn.WaitReceived] before. Tensors that have arrived, and were not received, are dropped. A second Close does nothing. Close always returns nil; the result makes Conn an io.Closer.
 func (c *Conn) Close() error {
 	if c == nil || c.raw == nil {
 		return nil
 	}
 	c.fail(errClosedHere)
 	<-c.ended
+	c.dropArrived()
 	return nil
 }
 
@@ -259,11 +264,11 @@ func (c *Conn) finish() {
 	_ = c.raw.SetWriteDeadline(time.Unix(1, 0)) // whoever is writing ends
 	c.writing <- struct{}{}
 	_ = c.raw.SetDeadline(time.Now().Add(lingers))
-	r, text := farewell(c.Err())
+	g := farewell(c.Err())
 	c.mu.Lock()
-	received := c.received
+	g.received, g.sent = c.received, c.sent
 	c.mu.Unlock()
-	_, _ = c.socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), r, received, text)))
+	_, _ = c.socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), g)))
 	if tcp, ok := c.raw.(*net.TCPConn); ok { // a reset would take the goodbye away
 		_ = tcp.CloseWrite()
 	}
@@ -278,17 +283,46 @@ func (c *Conn) finish() {
 		<-changed
 		c.mu.Lock()
 	}
-	c.inbound, c.fetching, c.putting, c.drained, c.spare = nil, nil, nil, true, nil
+	c.fetching, c.putting, c.drained, c.spare = nil, nil, true, nil
+	parted := c.parted
+	c.notify()
 	c.mu.Unlock()
+	if !parted {
+		c.dropArrived()
+	}
 	c.own.close()
 	countEnded(c)
 	liveConns.Add(-1)
 	close(c.ended)
 }
 
+// dropArrived drops the tensors that nobody has received, when the connection has ended.
+func (c *Conn) dropArrived() {
+	c.mu.Lock()
+	left := c.inbound
+	c.inbound = nil
+	c.mu.Unlock()
+	for _, in := range left { // nothing changes it any more
+		c.mu.Lock()
+		messages := in.takeArrived()
+		c.mu.Unlock()
+		dropAll(messages)
+	}
+}
+
 // await waits until ready returns true, and then returns with c.mu held. It calls ready with c.mu held. On failure it
 // returns ctx's error or that of the connection, and c.mu is not held.
 func (c *Conn) await(ctx context.Context, ready func() bool) error {
+	return c.awaitEither(ctx, ready, false)
+}
+
+// awaitArrived is await for what the peer may have sent before it closed the connection: that it has is no error then, and ready
+// sees to the end of the wait.
+func (c *Conn) awaitArrived(ctx context.Context, ready func() bool) error {
+	return c.awaitEither(ctx, ready, true)
+}
+
+func (c *Conn) awaitEither(ctx context.Context, ready func() bool, arrived bool) error {
 	var start time.Time // when this call began to poll
 	polls, others := false, false
 	defer func() {
@@ -299,7 +333,7 @@ func (c *Conn) await(ctx context.Context, ready func() bool) error {
 	mayPoll := c.options.Poll > 0
 	for {
 		c.mu.Lock()
-		if c.err != nil {
+		if c.err != nil && !(arrived && c.parted) {
 			defer c.mu.Unlock()
 			return c.err
 		}
@@ -485,10 +519,7 @@ func (c *Conn) handle(k control, payload []byte) error {
 		}
 		return nil
 	case controlGoodbye:
-		if err := c.takeReceived(payload); err != nil {
-			return err
-		}
-		return c.options.told(payload)
+		return c.takeGoodbye(payload)
 	case controlSync:
 		if len(payload) != 8 {
 			return violation("a question about tensors has %d bytes, and needs 8", len(payload))
@@ -517,7 +548,7 @@ func (c *Conn) arrived(m *ucx.Message) bool {
 		c.stats.Dropped++ // not of the peer
 		return false
 	}
-	if c.err != nil {
+	if c.err != nil && !c.parted {
 		return false
 	}
 	d, rest := readData(m.Header)
@@ -545,19 +576,31 @@ func (c *Conn) arrived(m *ucx.Message) bool {
 	return keep
 }
 
-// takeReceived handles how many tensors the peer had received when it ended the connection.
-func (c *Conn) takeReceived(goodbye []byte) error {
-	_, received, _, err := readGoodbye(goodbye)
+// takeGoodbye handles that the peer has ended the connection, and returns the error of it.
+func (c *Conn) takeGoodbye(payload []byte) error {
+	g, err := readGoodbye(payload)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if received > c.sent {
-		return violation("the peer says that it has received %d tensors, and %d were sent", received, c.sent)
+	last := c.next - 1 // tensor that has begun to arrive
+	for id := range c.inbound {
+		last = max(last, id)
 	}
-	c.credited = max(c.credited, received)
-	return nil
+	switch {
+	case g.received > c.sent:
+		return violation("the peer says that it has received %d tensors, and %d were sent", g.received, c.sent)
+	case g.sent < last || g.sent > c.told+uint64(c.options.Limits.Tensors):
+		return violation("the peer says that it has sent %d tensors, and %d came, with %d received and %d permitted beside them", g.sent, last, c.told, c.options.Limits.Tensors)
+	}
+	c.credited = max(c.credited, g.received)
+	why := c.options.told(g)
+	if c.err == nil && errors.Is(why, io.EOF) {
+		c.parted, c.promised = true, g.sent
+	}
+	c.failLocked(why) // at once with parted
+	return why
 }
 
 // takeCredit handles that the peer has received tensors. c.mu is held.

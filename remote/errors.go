@@ -14,7 +14,8 @@ import (
 // the connection ended. It wraps
 //
 //   - core.ErrClosed and net.ErrClosed if this process closed the connection;
-//   - core.ErrClosed and io.EOF if the peer closed it;
+//   - core.ErrClosed and io.EOF if the peer closed it; but Receive and All return core.ErrClosed and io.ErrUnexpectedEOF if
+//     the peer had sent tensors that were not received;
 //   - core.ErrClosed and io.ErrUnexpectedEOF if the peer ended without closing it, or the link was cut;
 //   - core.ErrClosed and os.ErrDeadlineExceeded if the peer showed no sign of life for Options.KeepAlive;
 //   - core.ErrVersion if the peer uses another version of the messages;
@@ -80,33 +81,39 @@ func violation(format string, args ...any) error {
 var errToken = errors.New("wrong token")
 
 // told is the error of a connection that the peer has ended by a goodbye.
-func (o *Options) told(payload []byte) error {
-	r, _, text, err := readGoodbye(payload)
+func (o *Options) told(g goodbye) error {
 	switch {
-	case err != nil:
-		return err
-	case r == reasonClosed:
+	case g.reason == reasonClosed:
 		return ended(io.EOF, "the peer closed the connection")
-	case r == reasonVersion:
-		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, text)
-	case r == reasonRefused:
-		return ended(io.EOF, "the peer refused the connection: %q", text)
+	case g.reason == reasonVersion:
+		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, g.text)
+	case g.reason == reasonRefused:
+		return ended(io.EOF, "the peer refused the connection: %q", g.text)
 	}
-	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", r, text)
+	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", g.reason, g.text)
+}
+
+// toldIn is told for the payload of a goodbye.
+func (o *Options) toldIn(payload []byte) error {
+	g, err := readGoodbye(payload)
+	if err != nil {
+		return err
+	}
+	return o.told(g)
 }
 
 // farewell returns what is said to the peer when the connection ends with err.
-func farewell(err error) (reason, string) {
-	if errors.Is(err, net.ErrClosed) {
-		return reasonClosed, ""
-	}
-	r := reasonInvalid
-	if errors.Is(err, core.ErrVersion) {
-		r = reasonVersion
-	}
+func farewell(err error) goodbye {
+	g := goodbye{reason: reasonInvalid, text: err.Error()}
 	var e *core.Error
 	if errors.As(err, &e) {
-		return r, e.Detail
+		g.text = e.Detail
 	}
-	return r, err.Error()
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		g.reason, g.text = reasonClosed, ""
+	case errors.Is(err, core.ErrVersion):
+		g.reason = reasonVersion
+	}
+	return g
 }

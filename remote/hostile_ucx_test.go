@@ -105,7 +105,10 @@ func TestHostileControl(t *testing.T) {
 			return a.tell(t.Context(), controlGoodbye, func(b []byte) []byte { return append(b, make([]byte, 1000)...) })
 		},
 		"tensors that were not sent": func(a *Conn) error {
-			return a.tell(t.Context(), controlGoodbye, func(b []byte) []byte { return appendGoodbye(b, reasonClosed, 1, "") })
+			return a.tell(t.Context(), controlGoodbye, func(b []byte) []byte { return appendGoodbye(b, goodbye{received: 1}) })
+		},
+		"more tensors than are permitted": func(a *Conn) error {
+			return a.tell(t.Context(), controlGoodbye, func(b []byte) []byte { return appendGoodbye(b, goodbye{sent: 65}) })
 		},
 		"a long message": func(a *Conn) error {
 			_, err := a.socket.Write([]byte("DLXR\x01\x00\x04\x00\xff\xff\xff\xff"))

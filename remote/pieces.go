@@ -180,12 +180,16 @@ func (c *Conn) takePiece(transfers map[uint64]*inbound, d data, rest []byte, m *
 // nextPiece waits for the next piece of a transfer. The caller receives or drops it.
 func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error) {
 	var m *ucx.Message
-	if err := c.await(ctx, func() bool { m = *in.slot(in.begun); return m != nil || in.refused != nil }); err != nil {
+	if err := c.awaitArrived(ctx, func() bool { m = *in.slot(in.begun); return m != nil || in.refused != nil || c.err != nil }); err != nil {
 		return nil, err
 	}
 	if m == nil {
+		why := in.refused
+		if why == nil {
+			why = c.err
+		}
 		c.mu.Unlock()
-		return nil, refusal(ctx, in.refused)
+		return nil, refusal(ctx, why)
 	}
 	*in.slot(in.begun) = nil
 	in.begun++
@@ -197,10 +201,20 @@ func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error)
 func (c *Conn) leave(in *inbound) {
 	c.mu.Lock()
 	delete(in.home, in.id)
+	left := in.takeArrived()
+	c.mu.Unlock()
+	dropAll(left)
+}
+
+// takeArrived returns the messages that nobody has taken, which the caller drops without the connection's mutex.
+func (in *inbound) takeArrived() [window]*ucx.Message {
 	left := in.arrived
 	in.arrived = [window]*ucx.Message{}
-	c.mu.Unlock()
-	for _, m := range left {
+	return left
+}
+
+func dropAll(messages [window]*ucx.Message) {
+	for _, m := range messages {
 		if m != nil {
 			m.Drop()
 		}

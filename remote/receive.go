@@ -2,6 +2,9 @@ package remote
 
 import (
 	"context"
+	"errors"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -18,6 +21,9 @@ import (
 // core.ErrOutOfMemory and other errors of the device; core.ErrClosed and io.ErrUnexpectedEOF if the sender has given the
 // tensor up when a part of it was there; and the [*ConnError] of a connection that has ended. If ctx ends before the tensor
 // has begun to arrive, the tensor stays the next one. After other errors, it is lost.
+//
+// After the peer has closed the connection, Receive returns the tensors that have arrived completely, and then the
+// [*ConnError], which wraps io.EOF if all tensors that the peer has sent were received, or io.ErrUnexpectedEOF if not.
 func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, Report, error) {
 	if x := c.tracer(); x != nil {
 		return c.traceReceive(ctx, x, device)
@@ -42,8 +48,14 @@ func (c *Conn) receiveNext(ctx context.Context, device core.Device) (*core.Tenso
 	number := in.id
 	c.leave(in)
 	c.recycle(in)
+	err = c.explain(err)
+	cut := err != nil && errors.As(err, new(*ConnError))
 	c.mu.Lock()
-	c.finished(number)
+	c.taking--
+	if !cut { // the peer learns no more of what the end of the connection takes away
+		c.finished(number)
+	}
+	c.notify()
 	if err == nil {
 		c.stats.Received++
 		c.stats.BytesReceived += r.Bytes
@@ -53,7 +65,9 @@ func (c *Conn) receiveNext(ctx context.Context, device core.Device) (*core.Tenso
 	if lost := c.credit(); lost != nil && err == nil {
 		c.fail(lost) // the tensor is there nevertheless
 	}
-	err = c.explain(err)
+	if cut {
+		err = c.endOfTensors(err)
+	}
 	c.finishReport(&r, start)
 	return t, r, err
 }
@@ -62,13 +76,20 @@ func (c *Conn) receiveNext(ctx context.Context, device core.Device) (*core.Tenso
 func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 	for {
 		var in *inbound
-		if err := c.await(ctx, func() bool { in = c.inbound[c.next]; return in != nil }); err != nil {
+		if err := c.awaitArrived(ctx, func() bool { in = c.nextHere(); return in != nil || c.err != nil && c.drained && c.taking == 0 }); err != nil {
 			return nil, err
+		}
+		if in == nil {
+			err := c.err
+			c.mu.Unlock()
+			return nil, c.endOfTensors(err)
 		}
 		c.next++
 		skipped := in.refused != nil
 		if skipped {
 			c.finished(in.id)
+		} else {
+			c.taking++
 		}
 		c.mu.Unlock()
 		if !skipped {
@@ -80,6 +101,29 @@ func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 			return nil, err
 		}
 	}
+}
+
+// nextHere returns the next tensor if a call of Receive can take it. After the peer has closed the connection, the elements of a
+// tensor that did not come with its message are gone, and what follows it would come out of order. c.mu is held.
+func (c *Conn) nextHere() *inbound {
+	in := c.inbound[c.next]
+	if in != nil && c.err != nil && in.bytes > ucx.MaxEager && in.refused == nil {
+		return nil
+	}
+	return in
+}
+
+// endOfTensors returns the error of a Receive that the end of the connection has ended, which err is: another one if the peer has
+// closed the connection before all tensors were received.
+func (c *Conn) endOfTensors(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	here := c.received + uint64(len(c.beyond))
+	if !c.parted || here >= c.promised {
+		return err
+	}
+	return &ConnError{Peer: c.raw.RemoteAddr().String(), Err: ended(errors.Join(io.ErrUnexpectedEOF, syscall.ECONNRESET), // libdlx passes the errno on
+		"the peer closed the connection, and %d of the %d tensors that it sent were not received: let it call WaitReceived before Close", c.promised-here, c.promised)}
 }
 
 // finished notes that a tensor was received, or is lost. Calls of Receive may end in another order than they have begun, and
@@ -106,7 +150,7 @@ func (c *Conn) finished(number uint64) {
 func (c *Conn) credit() error {
 	c.mu.Lock()
 	n := c.received
-	due := n > c.told && (n-c.told >= uint64(c.options.Limits.Tensors+1)/2 || c.asked > c.told && n >= c.asked)
+	due := c.err == nil && n > c.told && (n-c.told >= uint64(c.options.Limits.Tensors+1)/2 || c.asked > c.told && n >= c.asked)
 	if due {
 		c.told = n
 	}

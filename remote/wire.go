@@ -26,7 +26,7 @@ const (
 	dataSize     = 32       // bytes of the header of a data message
 	metaSize     = 16       // bytes of a tensor before its extents
 	helloSize    = 56       // bytes of a hello before the address
-	goodbyeSize  = 12       // bytes of a goodbye before the text
+	goodbyeSize  = 20       // bytes of a goodbye before the text
 	maxBytes     = 1 << 50  // of a tensor, so that its pieces can be numbered
 )
 
@@ -155,19 +155,27 @@ const (
 	reasonRefused               // the peer has not proved who it is
 )
 
-// appendGoodbye appends why a connection ends, and how many tensors this side has received, which UCX may not tell any more.
-func appendGoodbye(b []byte, r reason, received uint64, text string) []byte {
-	b = le.AppendUint16(b, uint16(r))
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint64(b, received)
-	return append(b, text[:min(len(text), maxText)]...)
+// goodbye is what a side says when it ends the connection.
+type goodbye struct {
+	reason   reason
+	received uint64 // tensors of the peer that this side has received; UCX may not tell any more
+	sent     uint64 // tensors that this side has begun to send
+	text     string // for people
 }
 
-func readGoodbye(b []byte) (r reason, received uint64, text string, err error) {
+func appendGoodbye(b []byte, g goodbye) []byte {
+	b = le.AppendUint16(b, uint16(g.reason))
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint64(b, g.received)
+	b = le.AppendUint64(b, g.sent)
+	return append(b, g.text[:min(len(g.text), maxText)]...)
+}
+
+func readGoodbye(b []byte) (goodbye, error) {
 	if len(b) < goodbyeSize || len(b) > goodbyeSize+maxText {
-		return 0, 0, "", violation("a goodbye has %d bytes", len(b))
+		return goodbye{}, violation("a goodbye has %d bytes: %d to %d are possible", len(b), goodbyeSize, goodbyeSize+maxText)
 	}
-	return reason(le.Uint16(b)), le.Uint64(b[4:]), string(b[goodbyeSize:]), nil
+	return goodbye{reason(le.Uint16(b)), le.Uint64(b[4:]), le.Uint64(b[12:]), string(b[goodbyeSize:])}, nil
 }
 
 // kind is the kind of a data message.

@@ -293,7 +293,7 @@ ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m,
 
 void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m) {
 	if (m->data && w->worker) dlx_ucx.ucp_am_data_release(w->worker, m->data);
-	w->messages--;
+	if (w) w->messages--; // no worker is left after its end, only data that came with messages
 	free(m);
 }
 

@@ -303,7 +303,7 @@ func (m *Message) ReceiveInto(memory Memory, data uintptr, length int64, done fu
 	}
 	w := m.w
 	w.mu.Lock()
-	if w.c == nil {
+	if w.c == nil && m.c == nil {
 		w.mu.Unlock()
 		return closed("ucp_am_recv_data_nbx")
 	}
@@ -329,7 +329,7 @@ func (m *Message) ReceiveInto(memory Memory, data uintptr, length int64, done fu
 	return w.posted("ucp_am_recv_data_nbx", status, done)
 }
 
-// Drop gives the message up. It does nothing after a Receive that has failed, or after the worker was closed.
+// Drop gives the message up. It does nothing after a Receive that has failed, or if Close has dropped the message.
 func (m *Message) Drop() {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -474,8 +474,8 @@ func (w *Worker) Transports() []string {
 	return transportsOf(C.GoString(text))
 }
 
-// Close ends all operations, whose done functions get core.ErrClosed, and drops all messages. No memory is touched
-// afterwards. A second Close does nothing.
+// Close ends all operations, whose done functions get core.ErrClosed, and drops all messages whose data did not come with
+// them. The others can still be received, or must be dropped. UCX touches no memory afterwards. A second Close does nothing.
 func (w *Worker) Close() error {
 	w.mu.Lock()
 	if w.c == nil {
@@ -483,16 +483,12 @@ func (w *Worker) Close() error {
 		<-w.ended
 		return nil
 	}
-	for m := range w.messages {
-		m.drop()
-	}
+	w.dropFetched()
 	C.dlx_ucx_disconnect(w.c, 100_000) // the end of the worker ends what that does not
 	for left := true; left; {          // without progress, which could bring more
 		left = w.poll(0) > 0
 	}
-	for m := range w.messages {
-		m.drop()
-	}
+	w.dropFetched()
 	C.dlx_ucx_close(w.c)
 	left := w.ops
 	w.ops = nil
@@ -507,6 +503,15 @@ func (w *Worker) Close() error {
 	liveWorkers.Add(-1)
 	trimLater()
 	return nil
+}
+
+// dropFetched drops the messages whose data is with the peer. w.mu is held.
+func (w *Worker) dropFetched() {
+	for m := range w.messages {
+		if m.fetched {
+			m.drop()
+		}
+	}
 }
 
 // trimAfter is how long the C library keeps the memory of workers that were closed. It gives back nothing by itself, and spreads
