@@ -1001,7 +1001,8 @@ DLX_API dlx_status dlx_remote_send(dlx_remote_connection *connection, dlx_tensor
  * *report if report is not NULL. The last copy to a device may still be running: see ORDER above. If the call ends by a timeout
  * or by poll before the tensor has begun to arrive, it stays the next one; after other errors it is lost. Fails with errors of
  * the device, with DLX_ERR_CLOSED if the sender has given the tensor up, and, if the connection has ended, with what
- * dlx_remote_connection_error returns. */
+ * dlx_remote_connection_error returns. After the other process has closed the connection, the call returns the tensors that have
+ * arrived completely, and then fails with DLX_ERR_CLOSED; native_code is ECONNRESET if tensors that were sent have not come. */
 DLX_API dlx_status dlx_remote_receive(dlx_remote_connection *connection, dlx_device *device, int64_t timeout_ns,
 	dlx_tensor **tensor, dlx_report **report, dlx_error *error);
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,28 @@ def test_send_and_receive() -> None:
         c.send(t)
         u, _ = d.receive()
         assert (u.dtype, u.shape) == ("float4_e2m1fn", (2, 3)) and bytes(u) == bytes(t)
+
+
+@needs_ucx
+def test_the_end_of_a_stream() -> None:
+    """What has arrived comes before the end, and a stream that is cut does not end as a complete one."""
+    for large in (0, 1):
+        with pair() as (c, d, _):
+            for i in range(3):
+                c.send(bytes([i]))
+            if large:
+                sent = in_thread(lambda: c.send(np.zeros(1 << 20)))
+            while d.stats["waiting"] != 3 + large:
+                time.sleep(0.001)
+            c.close()
+            got = []
+            with pytest.raises(ConnectionResetError, match="1 of the 4 tensors") if large else nullcontext():
+                for u, _ in d:
+                    got.append(u.tolist())
+            assert got == [[0], [1], [2]]
+            if large:
+                with suppress(ValueError, OSError):  # no error if the other side has dropped the tensor by then
+                    sent()
 
 
 @needs_ucx

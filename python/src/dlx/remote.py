@@ -10,7 +10,7 @@ The control connection is TLS 1.3, with a token that both sides know, with certi
 nothing: everybody on the network between the machines can read and change the elements.
 
 A call on a connection that has ended raises EOFError if the other process has closed it, ConnectionResetError if that process
-ended without closing it, the link was cut, or there was no sign of life, and ConnectionAbortedError if one of the processes
+ended without closing it or before all tensors that it sent had come, the link was cut, or there was no sign of life, and ConnectionAbortedError if one of the processes
 broke a rule of the format. TimeoutError is raised after timeout seconds. Ctrl-C ends every wait. RuntimeError says what is
 missing if UCX is not there.
 """
@@ -175,6 +175,7 @@ class Connection(_Offering):
     """A connection to another process, which a with statement closes. Threads may use it at the same time.
 
     Iterating over it receives to the host until the other process has closed the connection: each item is a tensor and its report.
+    ConnectionResetError is raised if that process closes it before all tensors that it sent have come.
     """
 
     _closed = "the connection was closed before"
@@ -200,7 +201,8 @@ class Connection(_Offering):
         """Wait for the next tensor of the other process. Return it, in new memory of the device, and how it came.
 
         If TimeoutError is raised, or Ctrl-C comes, before the tensor has begun to arrive, it stays the next one; after other errors
-        it is lost.
+        it is lost. After the other process has closed the connection, receive returns what has arrived, and then raises EOFError, or
+        ConnectionResetError if tensors that were sent have not come.
         """
         tensor, report = _C.remote_receive(self._open(), device, _nanoseconds(timeout))
         return tensor, _report(report)

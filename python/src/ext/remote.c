@@ -2,6 +2,7 @@
 // libdlx checks.
 #include "golib.h"
 
+#include <errno.h>
 #include <string.h>
 
 static dlx_status close_listener(void *handle, dlx_error *e) { return go_loaded()->remote_listener_close(handle, e); }
@@ -16,6 +17,8 @@ static PyObject *remote_exception(const struct GoLib *go, dlx_remote_connection 
     if (PyErr_Occurred())
         return NULL;
     PyObject *type = go->remote_connection_get_info(c, &info, NULL) == DLX_OK ? ended_type(info.state) : NULL;
+    if (type == PyExc_EOFError && e->status == DLX_ERR_CLOSED && e->native_code == ECONNRESET) // tensors are missing
+        return PyErr_Format(PyExc_ConnectionResetError, "dlx: %s", e->text);
     if (type != NULL && go->remote_connection_error(c, &why) != DLX_OK)
         return PyErr_Format(type, "dlx: %s", why.text);
     return share_exception(e);
