@@ -491,12 +491,16 @@ func (c *Conn) ping() {
 func (c *Conn) read() {
 	defer close(c.heard)
 	b := make([]byte, usualControl)
+	var last time.Time // by which the peer is heard at the end; zero before
 	for {
 		if c.life.Err() == nil {
 			_ = c.raw.SetReadDeadline(time.Now().Add(c.options.KeepAlive))
 		}
 		if c.life.Err() != nil { // the deadline may be that of this call
-			_ = c.raw.SetReadDeadline(time.Now().Add(lingers))
+			if last.IsZero() { // once, since a peer that goes on to send must not keep the end waiting
+				last = time.Now().Add(lingers)
+			}
+			_ = c.raw.SetReadDeadline(last)
 		}
 		k, payload, err := readControl(c.socket, b)
 		if err != nil {
