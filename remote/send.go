@@ -251,6 +251,10 @@ func (x *sending) direct(ctx context.Context, source content) error {
 	for err == nil && x.out.inFlight > 0 {
 		err = x.out.wait(ctx)
 	}
+	if use == nil && x.out.inFlight > 0 && source.buffer != nil { // UCX had no room for a small tensor, and may read it later
+		use = &transfer{over: make(chan struct{})}
+		source.buffer.Used(use)
+	}
 	x.out.end(source, use)
 	return err
 }
