@@ -110,8 +110,8 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	if _, err := rand.Read(c.token[:]); err != nil {
 		return core.Errorf(core.ErrNotSupported, "remote", "token", "%v", err)
 	}
-	// Each unfinished transfer may have a window of messages, and each tensor that waits one.
-	messages := c.options.Limits.Tensors*window + c.options.Limits.Requests*window + 64
+	// Each unfinished transfer may have a window of messages: tensors, Puts of the peer, and Fetches of this side.
+	messages := (c.options.Limits.Tensors+2*c.options.Limits.Requests)*window + 64
 	c.worker, err = ucx.NewWorker(messages, ucx.Handler{
 		Arrived: c.arrived,
 		Broken:  c.lostPeer,

@@ -198,9 +198,11 @@ func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tens
 // maxWithin bounds the time for a request that a peer may name.
 const maxWithin = 365 * 24 * time.Hour
 
-// ask gives a request its number, when the peer permits another one, and the time that ctx leaves. In, if not nil, is what comes for it.
+// ask gives a request its number, when both sides permit another one, and the time that ctx leaves. In, if not nil, is what comes for
+// it. The limit of this side bounds the messages that answer requests, for which its worker has room.
 func (c *Conn) ask(ctx context.Context, q *request, in *inbound) (*asked, error) {
-	if err := c.await(ctx, func() bool { return len(c.asking) < c.peer.limits.Requests }); err != nil {
+	most := min(c.peer.limits.Requests, c.options.Limits.Requests)
+	if err := c.await(ctx, func() bool { return len(c.asking) < most }); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()

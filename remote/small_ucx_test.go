@@ -38,3 +38,40 @@ func TestSmallTensorsThatAreGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A side makes no more requests at the same time than its own limit, for which its worker has room, also if the peer permits more.
+func TestRequestsOfThisSideAreBounded(t *testing.T) {
+	l, err := Listen("127.0.0.1:0", Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := Dial(t.Context(), l.Addr().String(), Options{Insecure: true, Limits: Limits{Requests: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, c := range []*Conn{a, b} {
+		open := []request{{}, {}}
+		for i := range open {
+			if _, err := c.ask(stopped, &open[i], nil); err != nil { // which there is room for at once
+				t.Fatal(err)
+			}
+		}
+		third := request{}
+		if _, err := c.ask(stopped, &third, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("a third request with a limit of 2: %v", err)
+		}
+		c.forget(&open[0])
+		if _, err := c.ask(stopped, &third, nil); err != nil {
+			t.Errorf("a third request after one has ended: %v", err)
+		}
+	}
+}
