@@ -118,6 +118,7 @@ type gathering struct {
 	suppliers []*supplier
 
 	mu       sync.Mutex
+	moved    Report // of the portions that are there: bytes that were copied, mechanism and reason
 	portions []portion
 	left     int           // portions that are not there
 	err      error         // why it has failed
@@ -140,7 +141,7 @@ func newGathering(ctx context.Context, sources []Part, device core.Device, o Opt
 	case device == nil:
 		return nil, invalid("Gather", "the device is nil")
 	}
-	g := &gathering{began: time.Now()}
+	g := &gathering{moved: Report{Mechanism: exchange.Direct}, began: time.Now()}
 	limit, links, rows := int64(maxBytes), map[string]*link{}, int64(0)
 	for i, s := range sources {
 		d, _, err := readDescription(s.Descriptor)
@@ -327,7 +328,8 @@ func (g *gathering) run(ctx context.Context) (*core.Tensor, GatherReport, error)
 	cancel()
 	workers.Wait()
 	release()
-	r := GatherReport{Report: Report{Device: g.dst.DeviceID(), Mechanism: exchange.Direct}}
+	r := GatherReport{Report: g.moved} // nobody changes it any more
+	r.Device = g.dst.DeviceID()
 	var closing sync.WaitGroup
 	for _, s := range g.suppliers {
 		r.Sources = append(r.Sources, s.report)
@@ -342,10 +344,6 @@ func (g *gathering) run(ctx context.Context) (*core.Tensor, GatherReport, error)
 				}
 			}
 		}
-	}
-	if !g.dst.DeviceID().Type.HostAccessible() && r.Bytes > 0 {
-		r.Mechanism, r.BytesCopied = exchange.Staged, r.Bytes
-		r.because("UCX writes memory of the host, and the tensor goes to %v", g.dst.DeviceID())
 	}
 	closing.Wait()
 	if err != nil {
@@ -362,8 +360,8 @@ func (g *gathering) work(ctx context.Context, s *supplier) {
 		if !ok {
 			return
 		}
-		bytes, err := g.fetch(ctx, s, i)
-		g.settle(ctx, s, i, bytes, err)
+		r, err := g.fetch(ctx, s, i)
+		g.settle(ctx, s, i, &r, err)
 	}
 }
 
@@ -390,15 +388,19 @@ func (g *gathering) take(s *supplier) (int, bool) {
 	}
 }
 
-// settle notes what has become of a portion.
-func (g *gathering) settle(ctx context.Context, s *supplier, i int, bytes int64, err error) {
+// settle notes what has become of a portion. R is how it has come, if err is nil.
+func (g *gathering) settle(ctx context.Context, s *supplier, i int, r *Report, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := &g.portions[i]
 	if err == nil {
 		p.state = there
 		g.left--
-		s.report.Bytes += bytes
+		s.report.Bytes += r.Bytes
+		g.moved.BytesCopied += r.BytesCopied
+		if r.Mechanism == exchange.Staged && g.moved.Mechanism != exchange.Staged { // the first reason stands for all
+			g.moved.Mechanism, g.moved.Reason = r.Mechanism, r.Reason
+		}
 		g.notify()
 		return
 	}
@@ -471,10 +473,10 @@ func (g *gathering) notify() {
 }
 
 // fetch asks a source for a portion. Nothing writes its rows any more when fetch returns, unless ctx has ended.
-func (g *gathering) fetch(ctx context.Context, s *supplier, i int) (int64, error) {
+func (g *gathering) fetch(ctx context.Context, s *supplier, i int) (r Report, err error) {
 	c, err := s.link.open(ctx, s.d.Address, g.options)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	p := &g.portions[i]
 	q, m := request{key: s.d.key, count: -1}, g.meta
@@ -486,24 +488,24 @@ func (g *gathering) fetch(ctx context.Context, s *supplier, i int) (int64, error
 		rows, err = g.dst.Slice(0, p.first, p.first+p.count, 1)
 	}
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer rows.Close()
 	if q.bytes, err = m.bytes(); err != nil {
-		return 0, err
+		return r, err
 	}
 	g.mu.Lock()
 	s.report.Peer = c.Peer().String()
 	g.mu.Unlock()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		err := c.explain(c.fetchInto(ctx, &q, m, rows))
+		err := c.explain(c.fetchInto(ctx, &q, m, rows, &r))
 		if err == nil || !g.early(s, err) {
-			return q.bytes, err
+			return r, err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return r, ctx.Err()
 		}
 	}
 }

@@ -246,3 +246,47 @@ func TestCardsOfTwoProcesses(t *testing.T) {
 		t.Log(sent)
 	}
 }
+
+// Reports of Gather and Relay say what was copied: nothing if UCX uses the memory itself, and otherwise what went through the host.
+func TestGatherReportsWhatWasCopied(t *testing.T) {
+	const rows, width = 300, 50_000 // several portions, whose last pieces are fetched
+	for _, known := range []bool{true, false} {
+		o := Options{Insecure: true}
+		d := plain{host(t)}
+		if known {
+			defer asIfKnown(d.ID().Type)()
+		}
+		l, stop := serving(t, o)
+		defer stop()
+		below, stopBelow := serving(t, o)
+		defer stopBelow()
+		keep := coretest.Keep(t)
+		f := offerOf(t, l, keep(row(t, rows*width, 1).Reshape(rows, width)))
+		device := core.Device(d)
+		if !known {
+			device = coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Opaque: true})
+		}
+		y, r, err := Gather(t.Context(), []Part{{Descriptor: f.Descriptor()}}, device, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer y.Close()
+		z, relayed, s, err := below.Relay(t.Context(), Fanout{Descriptor: f.Descriptor(), Peers: []string{below.Addr().String()}}, 0, device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer z.Close()
+		defer relayed.Close()
+		for _, r := range []GatherReport{r, s} {
+			if r.Device != device.ID() || r.Bytes != rows*width {
+				t.Errorf("the report is\n%v", r)
+			}
+			if known && (r.Mechanism != exchange.Direct || r.Reason != "" || r.BytesCopied != 0) {
+				t.Errorf("the report of memory that UCX uses itself is\n%v", r)
+			}
+			if !known && (r.Mechanism != exchange.Staged || r.Reason == "" || r.BytesCopied != r.Bytes) {
+				t.Errorf("the report of memory that UCX does not use is\n%v", r)
+			}
+		}
+	}
+}

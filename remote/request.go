@@ -162,9 +162,10 @@ func (c *Conn) fetch(ctx context.Context, q *request, m meta, device core.Device
 	return t, err
 }
 
-// fetchInto is fetch into dst, a contiguous tensor of the type and shape of m, which the caller owns. When fetchInto returns,
-// nothing writes dst any more, unless ctx has ended.
-func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tensor) error {
+// fetchInto is fetch into dst, a contiguous tensor of the type and shape of m, which the caller owns. R gets how, and what was
+// copied. When fetchInto returns, nothing writes dst any more, unless ctx has ended.
+func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tensor, r *Report) error {
+	*r = Report{Device: dst.DeviceID(), Mechanism: exchange.Direct, Bytes: q.bytes}
 	in := &inbound{meta: m, bytes: q.bytes, left: make(chan struct{})}
 	if _, err := c.ask(ctx, q, in); err != nil {
 		return err
@@ -177,8 +178,7 @@ func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tens
 	if q.bytes == 0 {
 		return c.nothing(ctx, in)
 	}
-	var r Report
-	err := c.fill(ctx, in, dst, &r)
+	err := c.fill(ctx, in, dst, r)
 	if err == nil {
 		c.mu.Lock()
 		c.stats.BytesReceived += q.bytes
