@@ -152,10 +152,11 @@ type publishedSlot struct {
 	buffer  *core.Buffer // of tensor
 	owner   *publishedOwner
 	loaned  bool
-	free    bool       // it is known that no subscriber needs the frame
-	frame   uint64     // that it holds; 0 if none
-	retired int        // waits for the device, or for the end of a process
-	work    *frameWork // of the frame, if it was sent before its work was done
+	free    bool            // it is known that no subscriber needs the frame
+	frame   uint64          // that it holds; 0 if none
+	retired int             // waits for the device, or for the end of a process
+	spoiled *publishedOwner // of the last tensor, whose work has failed, until its memory is free; nil if there is none
+	work    *frameWork      // of the frame, if it was sent before its work was done
 }
 
 // publishedOwner is the owner of the memory of a slot's tensor.
@@ -163,20 +164,34 @@ type publishedOwner struct {
 	publisher *Publisher
 	slot      int
 	place     *core.Buffer // it holds a reference
+	ending    bool         // all tensors are closed, and work on them is unfinished; the publisher's mutex guards it
 }
 
 var _ core.Owner = (*publishedOwner)(nil)
 
-// Free implements [core.Owner]: the program has closed the tensor of the slot, and all views.
+// Free implements [core.Owner]: the tensor of the slot and all views are closed, and all work on them is done.
 func (o *publishedOwner) Free() {
 	p := o.publisher
 	p.mu.Lock()
-	if s := &p.slots[o.slot]; s.owner == o {
+	switch s := &p.slots[o.slot]; o {
+	case s.owner: // the program has closed the tensor
 		s.tensor, s.buffer, s.owner, s.loaned = nil, nil, nil, false
+		p.stir()
+	case s.spoiled:
+		s.spoiled = nil
 		p.stir()
 	}
 	p.mu.Unlock()
 	o.place.Release()
+}
+
+// FreeAfter is Free, after work that is unfinished.
+func (o *publishedOwner) FreeAfter(pending []core.Event) {
+	p := o.publisher
+	p.mu.Lock()
+	o.ending = true
+	p.mu.Unlock()
+	go freeLater(o, pending)
 }
 
 var livePublishers = live.NewCounter("share.Publisher")

@@ -242,19 +242,16 @@ func (p *Publisher) settle(w *frameWork) {
 			x.conn.endTurn(x, false) // before Loan and Send go on, so that the next frame finds the lane
 		}
 	}
+	if failed != nil {
+		p.spoil(w.slot) // before the slot counts as idle
+	}
 	p.mu.Lock()
 	for i, x := range w.turns {
 		x.missing = missing[i]
 	}
 	w.ended, w.result = true, resultOf(failed)
-	s := &p.slots[w.slot]
-	s.retired--
+	p.slots[w.slot].retired--
 	p.working--
-	var spoiled *core.Tensor
-	if failed != nil && s.tensor != nil { // it keeps the error, which is none of the next frame
-		spoiled = s.tensor
-		s.tensor, s.buffer, s.owner = nil, nil, nil
-	}
 	list := w.readers
 	w.readers = nil
 	for _, r := range list {
@@ -262,13 +259,26 @@ func (p *Publisher) settle(w *frameWork) {
 	}
 	p.stir()
 	p.mu.Unlock()
-	_ = spoiled.Close()
 	tellAll(list)
 	for i, x := range w.turns {
 		if missing[i] { // the semaphore is forgotten after what the peer is told of the frame
 			x.conn.endTurn(x, true)
 		}
 	}
+}
+
+// spoil takes the tensor of a slot out, whose work has failed: it keeps the error, which is none of the next frame. The
+// slot gets another tensor when the views of this one are closed, and all work on it is done.
+func (p *Publisher) spoil(i int) {
+	p.mu.Lock()
+	s := &p.slots[i]
+	t := s.tensor
+	if t != nil { // else the publisher is closed
+		s.spoiled = s.owner
+		s.tensor, s.buffer, s.owner = nil, nil, nil
+	}
+	p.mu.Unlock()
+	_ = t.Close()
 }
 
 // endTurn gives back the lane of a frame whose work has ended.

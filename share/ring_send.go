@@ -109,10 +109,16 @@ func (p *Publisher) find() (int, error) {
 	}
 }
 
-// isIdle reports whether the program does not use a slot. p.mu is held.
+// isIdle reports whether neither the program nor its unfinished work keeps a slot from a loan. p.mu is held.
 func (p *Publisher) isIdle(i int) bool {
 	s := &p.slots[i]
-	return !s.loaned && s.retired == 0 && (s.tensor == nil || isUnused(s.tensor, s.buffer))
+	return !s.loaned && s.retired == 0 && s.spoiled == nil && (s.tensor == nil || isUnused(s.tensor, s.buffer))
+}
+
+// isEnding reports whether a slot becomes idle without the program: by the end of work or of a process. p.mu is held.
+func (p *Publisher) isEnding(i int) bool {
+	s := &p.slots[i]
+	return s.retired > 0 || s.spoiled != nil && s.spoiled.ending
 }
 
 // isUnused reports whether the program has neither closed the tensor of a slot nor kept a view of it.
@@ -161,7 +167,7 @@ func (p *Publisher) findLatest() (int, error) {
 			}
 			if !p.isIdle(i) {
 				own++
-				working = working || p.slots[i].retired > 0
+				working = working || p.isEnding(i)
 				continue
 			}
 			sequence := p.sequence(i)
