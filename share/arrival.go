@@ -169,8 +169,8 @@ func (s *openSemaphore) wait(ctx context.Context, c *Conn, device core.Device, v
 		return nil, err
 	}
 	defer func() { <-s.busy }()
-	if s.closed {
-		return nil, c.cause()
+	if s.closed { // with the connection, or since the peer has ended the work of a frame, and forgotten the semaphore
+		return nil, c.orEnded(core.Errorf(core.ErrClosed, "share", "Receive", "the peer has closed the semaphore"))
 	}
 	if err := s.open(ctx, device); err != nil {
 		return nil, err

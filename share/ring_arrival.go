@@ -54,6 +54,8 @@ func (c *Conn) takeWork(payload []byte) error {
 		return nil
 	case w != nil && m.frame <= w.frame, w.isAwaited():
 		return violation("the work on frame %d of ring %q came after that on frame %d, told %t, held %t", m.frame, s.message.name, w.frame, w.told, w.received)
+	case x.frame != 0 && m.frame > x.frame: // Receive, or Err, may look at its work
+		return violation("the work on frame %d of ring %q is on slot %d, which holds frame %d", m.frame, s.message.name, m.slot, x.frame)
 	default:
 		s.forget(x)
 		w = &lateWork{frame: m.frame, semaphore: semaphore, value: m.value, result: stream.NewEvent()}
@@ -146,15 +148,19 @@ func (s *Subscription) lateFrame(n uint64, slot int) (Frame, error) {
 
 // arrive gives the tensor of a late frame the event of the publisher's work. If the device of the tensor can
 // wait for the semaphore of the work, it does.
-func (s *Subscription) arrive(ctx context.Context, f Frame) Frame {
+func (s *Subscription) arrive(ctx context.Context, f Frame) (Frame, error) {
 	f.slot &^= unfinished
 	s.mu.Lock()
 	x := &s.slots[f.slot]
 	w, buffer, device := x.work, x.buffer, f.tensor.Device()
 	s.mu.Unlock()
+	if w == nil || w.frame != f.number { // cannot be: the slot is held, and takeWork checks that
+		f.Release()
+		return Frame{}, brokenError{violation("the work on frame %d of ring %q has gone", f.number, s.message.name)}
+	}
 	done, err := w.result.Done()
 	if done && err == nil {
-		return f
+		return f, nil
 	}
 	ready := core.Event(w.result)
 	if !done && w.semaphore != nil && device != nil {
@@ -165,5 +171,5 @@ func (s *Subscription) arrive(ctx context.Context, f Frame) Frame {
 		stop()
 	}
 	buffer.Wrote(ready)
-	return f
+	return f, nil
 }

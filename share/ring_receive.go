@@ -112,7 +112,9 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 			return Frame{}, s.failed(err)
 		case f.number != 0:
 			if f.slot >= unfinished {
-				f = s.arrive(ctx, f)
+				if f, err = s.arrive(ctx, f); err != nil {
+					return Frame{}, s.failed(err)
+				}
 			}
 			if s.device != nil {
 				return s.move(ctx, f)
