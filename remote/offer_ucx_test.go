@@ -371,8 +371,17 @@ func (c *Conn) requested() int64 {
 
 // A Put that fails half-way is the failed last write of the tensor.
 func TestPutThatFails(t *testing.T) {
+	t.Run("direct", func(t *testing.T) {
+		testPutThatFails(t, host(t))
+	})
+	t.Run("staged", func(t *testing.T) {
+		testPutThatFails(t, coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Opaque: true}))
+	})
+}
+
+func testPutThatFails(t *testing.T, d core.Device) {
 	a, b := connect(t, Options{})
-	x := row(t, 3*pieceBytes, 1)
+	x := on(t, d, 3*pieceBytes, 1)
 	f := offer(t, a, x, OfferOptions{Writable: true})
 	q := request{key: f.key, count: -1, bytes: 3 * pieceBytes}
 	g, err := b.ask(t.Context(), &q, nil)
@@ -392,7 +401,7 @@ func TestPutThatFails(t *testing.T) {
 	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrClosed) {
 		t.Errorf("the tensor reports %v", err)
 	}
-	if _, _, err := b.Fetch(t.Context(), f.Descriptor(), host(t)); !errors.Is(err, core.ErrClosed) {
+	if _, _, err := b.Fetch(t.Context(), f.Descriptor(), d); !errors.Is(err, core.ErrClosed) {
 		t.Errorf("Fetch returned %v", err)
 	}
 	if _, err := b.Put(t.Context(), f.Descriptor(), row(t, 3*pieceBytes, 2)); err != nil {

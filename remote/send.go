@@ -328,6 +328,13 @@ type transfer struct {
 
 var _ core.Event = (*transfer)(nil)
 
+// failedWrite is a transfer that has failed with err.
+func failedWrite(err error) *transfer {
+	e := &transfer{over: make(chan struct{}), err: err}
+	close(e.over)
+	return e
+}
+
 // Done reports whether UCX is done.
 func (e *transfer) Done() (bool, error) {
 	select {

@@ -223,17 +223,18 @@ func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tenso
 		}
 		return answer(controlDone)
 	}
+	b, err := t.Buffer()
+	if err != nil {
+		return err
+	}
 	memory, reason := pathOf(t.DeviceID(), in.bytes)
 	if reason != "" { // copies of the device keep the order
 		var r Report
 		if err := c.fill(ctx, in, t, &r); err != nil {
+			b.Wrote(failedWrite(err)) // copies that go on stay in the order before it
 			return err
 		}
 		return answer(controlDone)
-	}
-	b, err := t.Buffer()
-	if err != nil {
-		return err
 	}
 	write := &transfer{over: make(chan struct{})}
 	b.Wrote(write)
