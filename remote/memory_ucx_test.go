@@ -5,6 +5,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -288,5 +289,25 @@ func TestGatherReportsWhatWasCopied(t *testing.T) {
 				t.Errorf("the report of memory that UCX does not use is\n%v", r)
 			}
 		}
+	}
+}
+
+// If memory of a device cannot be waited for, UCX does not get it, and whoever waits until UCX has left the memory goes on.
+func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
+	_, b := connect(t, Options{})
+	x := row(t, 100_000, 1)
+	memory, err := x.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory.Wrote(failedWrite(core.ErrDeviceLost))
+	in := &inbound{bytes: x.NumBytes(), left: make(chan struct{})}
+	if err := b.fillIdle(t.Context(), in, x, ucx.CUDA); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("memory whose last write has failed: %v", err)
+	}
+	select {
+	case <-in.left:
+	default:
+		t.Error("the memory does not count as left")
 	}
 }

@@ -211,12 +211,7 @@ func (c *Conn) nothing(ctx context.Context, in *inbound) error {
 func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Report) error {
 	memory, reason := pathOf(dst.DeviceID(), in.bytes)
 	if reason == "" {
-		if memory != ucx.Host { // memory of a device may have been used before
-			if err := dst.WaitIdle(ctx); err != nil {
-				return err
-			}
-		}
-		return c.fillDirect(ctx, in, dst, memory)
+		return c.fillIdle(ctx, in, dst, memory)
 	}
 	bytes, err := flat(dst)
 	if err != nil {
@@ -235,6 +230,19 @@ func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Repor
 		r.BytesCopied += size
 	}
 	return p.Flush(ctx)
+}
+
+// fillIdle is fillDirect after all work on memory of a device, which may have been used before.
+func (c *Conn) fillIdle(ctx context.Context, in *inbound, dst *core.Tensor, memory ucx.Memory) error {
+	if memory != ucx.Host {
+		if err := dst.WaitIdle(ctx); err != nil {
+			if in.left != nil { // UCX has not got the memory
+				close(in.left)
+			}
+			return err
+		}
+	}
+	return c.fillDirect(ctx, in, dst, memory)
 }
 
 // fillDirect is fill for memory of a kind that UCX uses itself. Work of a device on it, of which UCX knows nothing, is over before UCX
