@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -17,7 +18,8 @@ import (
 //   - core.ErrClosed and io.EOF if the peer closed it; but Receive and All return core.ErrClosed and io.ErrUnexpectedEOF if
 //     the peer had sent tensors that were not received;
 //   - core.ErrClosed and io.ErrUnexpectedEOF if the peer ended without closing it, or the link was cut;
-//   - core.ErrClosed and os.ErrDeadlineExceeded if the peer showed no sign of life for Options.KeepAlive;
+//   - core.ErrClosed and os.ErrDeadlineExceeded if the peer showed no sign of life for Options.KeepAlive, or if UCX did not
+//     end a request of one side by KeepAlive after its time;
 //   - core.ErrVersion if the peer uses another version of the messages;
 //   - core.ErrInvalid if a message of the peer broke the rules.
 type ConnError struct {
@@ -78,6 +80,9 @@ func violation(format string, args ...any) error {
 	return core.Errorf(core.ErrInvalid, "remote", "message", format, args...)
 }
 
+// errStalled is the cause of the end of a connection whose request UCX does not end.
+var errStalled = fmt.Errorf("a request has stalled: %w", os.ErrDeadlineExceeded)
+
 var errToken = errors.New("wrong token")
 
 // told is the error of a connection that the peer has ended by a goodbye.
@@ -89,6 +94,8 @@ func (o *Options) told(g goodbye) error {
 		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, g.text)
 	case g.reason == reasonRefused:
 		return ended(io.EOF, "the peer refused the connection: %q", g.text)
+	case g.reason == reasonStalled:
+		return ended(errStalled, "the peer ended the connection: %q", g.text)
 	}
 	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", g.reason, g.text)
 }
@@ -114,6 +121,8 @@ func farewell(err error) goodbye {
 		g.reason, g.text = reasonClosed, ""
 	case errors.Is(err, core.ErrVersion):
 		g.reason = reasonVersion
+	case errors.Is(err, errStalled):
+		g.reason = reasonStalled
 	}
 	return g
 }

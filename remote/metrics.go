@@ -62,6 +62,8 @@ func endName(err error) string {
 		return "version"
 	case errors.Is(err, core.ErrInvalid):
 		return "rule_broken"
+	case errors.Is(err, errStalled):
+		return "stalled"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "silent"
 	case errors.Is(err, io.ErrUnexpectedEOF):

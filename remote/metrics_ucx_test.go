@@ -100,7 +100,7 @@ func TestEndNames(t *testing.T) {
 	o := Options{}
 	for want, err := range map[string]error{
 		"closed": errClosedHere, "closed_by_peer": o.told(goodbye{reason: reasonClosed}), "peer_ended": o.lost(io.EOF), "silent": o.lost(os.ErrDeadlineExceeded),
-		"version": o.told(goodbye{reason: reasonVersion}), "rule_broken": violation("x"), "other": o.lost(errors.New("a strange error")),
+		"version": o.told(goodbye{reason: reasonVersion}), "rule_broken": violation("x"), "stalled": o.told(goodbye{reason: reasonStalled}), "other": o.lost(errors.New("a strange error")),
 	} {
 		if got := endName(&ConnError{Err: err}); got != want {
 			t.Errorf("%v is %q, want %q", err, got, want)

@@ -451,13 +451,20 @@ func TestAStalledPutEnds(t *testing.T) {
 
 // A request that UCX does not end is ended with its connection.
 func TestAStuckRequestEndsTheConnection(t *testing.T) {
-	a, _ := connect(t, Options{KeepAlive: 100 * time.Millisecond})
-	ctx, over := a.bound(&request{within: time.Millisecond})
+	a, b := connect(t, Options{})
+	ctx, over := a.bound(&request{within: time.Millisecond - afterwards - a.options.KeepAlive}) // its time is over by now
 	defer over()
 	<-ctx.Done()
 	<-a.Done()
 	if err := a.Err(); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "stalled") {
 		t.Errorf("the connection ended with %v", err)
+	}
+	if got := endName(a.Err()); got != "stalled" {
+		t.Errorf("the end counts as %q", got)
+	}
+	<-b.Done() // it is told
+	if !errors.Is(b.Err(), os.ErrDeadlineExceeded) || !errors.Is(b.Err(), core.ErrClosed) || endName(b.Err()) != "stalled" {
+		t.Errorf("the connection of the peer ended with %v", b.Err())
 	}
 	c, _ := connect(t, Options{})
 	ctx, over = c.bound(&request{within: time.Hour})

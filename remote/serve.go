@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -135,7 +134,7 @@ func (c *Conn) bound(q *request) (ctx context.Context, over func()) {
 	}
 	ctx, cancel := context.WithTimeout(c.life, q.within+afterwards)
 	stalled := time.AfterFunc(q.within+afterwards+c.options.KeepAlive, func() {
-		c.fail(ended(os.ErrDeadlineExceeded, "a request of the peer has stalled: it was to be done after %v, and was not %v later", q.within, afterwards+c.options.KeepAlive))
+		c.fail(ended(errStalled, "a request of the peer has stalled: it was to be done after %v, and was not %v later", q.within, afterwards+c.options.KeepAlive))
 	})
 	return ctx, func() { stalled.Stop(); cancel() }
 }

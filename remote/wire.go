@@ -153,6 +153,7 @@ const (
 	reasonInvalid               // a message broke the rules
 	reasonVersion               // the peer uses another version
 	reasonRefused               // the peer has not proved who it is
+	reasonStalled               // a request of the peer has stalled
 )
 
 // goodbye is what a side says when it ends the connection.
