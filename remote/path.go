@@ -11,7 +11,8 @@ import (
 
 // PathOf returns how the elements of a tensor on the device get from its memory to UCX, or from UCX to its memory: Direct if UCX
 // uses the memory itself, and Staged, with the reason, if they go through memory of the host in pieces of 4 MiB. UCX uses memory of CUDA
-// and ROCm itself if it knows it, and no piece of the tensor is so small that it comes with its message (8 KiB); PathOf assumes that.
+// and ROCm itself if it knows it, and no piece of the tensor is so small that it comes with its message (8 KiB). PathOf answers for
+// a tensor of one piece of 4 MiB.
 func PathOf(id core.DeviceID) (m exchange.Mechanism, reason string) {
 	_, reason = pathOf(id, pieceBytes)
 	if reason == "" {

@@ -94,7 +94,8 @@ type inbound struct {
 	arrived [window]*ucx.Message // piece i is at i modulo window
 	// refused is why the rest does not come; nil if it may.
 	refused error
-	// left is closed when UCX writes memory of the host no longer; nil if nobody waits for that.
+	// left is closed when UCX writes memory of the host or of a device no longer, if the memory was for UCX itself: by fillDirect,
+	// or by fillIdle, which calls it. It is nil if nobody waits for that.
 	left chan struct{}
 }
 

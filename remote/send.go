@@ -17,8 +17,8 @@ import (
 // Send sends the elements of t to the peer, which gets them by [Conn.Receive]. The caller still owns t.
 //
 // Send waits for the last write to t. It returns when the elements may be overwritten: at once for tensors of at most 8 KiB,
-// and otherwise when the peer has received them. It waits while the peer has as many tensors to receive as it permits; see
-// [Limits]. Elements go to UCX as they are if it uses their memory itself ([PathOf]), and otherwise through memory of the host in
+// and otherwise when the peer has received them, or has dropped them, such as because a Receive had no memory. [Conn.WaitReceived]
+// does not tell these apart either. Send waits while the peer has as many tensors to receive as it permits; see [Limits]. Elements go to UCX as they are if it uses their memory itself ([PathOf]), and otherwise through memory of the host in
 // pieces; those of a tensor that is not contiguous are gathered first. It returns
 //
 //   - core.ErrInvalid if t is nil, and core.ErrClosed if it is closed;
@@ -355,7 +355,8 @@ func (e *transfer) Wait(ctx context.Context) error {
 	}
 }
 
-// WaitReceived waits until the peer has received all tensors that were sent before. It returns ctx's error, or the
+// WaitReceived waits until the peer has received all tensors that were sent before. Those count, too, that were taken by a Receive
+// which then failed, unless the connection has ended. It returns ctx's error, or the
 // [*ConnError] of a connection that has ended before.
 func (c *Conn) WaitReceived(ctx context.Context) error {
 	if c == nil || c.raw == nil {

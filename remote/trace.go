@@ -23,7 +23,7 @@ type TransferStart struct {
 }
 
 // TransferEnd is how a transfer has ended: what the call returns. The report has the bytes, the mechanism, the transports and the
-// duration. It is the zero value if the call was refused before a tensor was on its way.
+// duration. It may be incomplete if the call was refused.
 type TransferEnd struct {
 	Report  Report
 	Sources []SourceReport // of Gather and Relay

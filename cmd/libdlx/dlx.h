@@ -931,7 +931,7 @@ typedef struct dlx_remote_options {
 	int64_t spin_ns;         /* how long a call looks for messages before it lets the system wake it; 0 is not at all */
 	int64_t limit_bytes;     /* of the elements of one tensor; 0 is 64 GiB */
 	int32_t limit_tensors;   /* that the other process has sent and that were not received, at most 65536; 0 is 64 */
-	int32_t limit_requests;  /* of fetch and put that are served at the same time, at most 1024; 0 is 16 */
+	int32_t limit_requests;  /* of fetch and put that are served, and that this side makes, at the same time, at most 1024; 0 is 16 */
 	int32_t insecure;        /* 1: neither encryption nor authentication, on the loopback interface only */
 	int32_t reserved32;      /* 0 */
 	dlx_poll poll;           /* called while a call waits; may be NULL. It stays callable until the handles are closed */
@@ -985,8 +985,8 @@ DLX_API dlx_status dlx_remote_connect(const char *address, const dlx_remote_opti
 
 /* Sends the elements of a tensor, which the other process gets by dlx_remote_receive. The caller still owns tensor. Waits for
  * the last write to it, and while as many tensors are not received as the other process permits. Returns when the elements may
- * be overwritten: at once for at most 8 KiB, and otherwise when the other process has received them. If the call ends by a
- * timeout or by poll, the other process may get the tensor or not, and dlx_tensor_wait_idle waits until UCX has read it.
+ * be overwritten: at once for at most 8 KiB, and otherwise when the other process has received or dropped them. If the call
+ * ends by a timeout or by poll, the other process may get the tensor or not, and dlx_tensor_wait_idle waits until UCX has read it.
  *
  * label is passed along, for the programs; NULL is none, and 1024 bytes are possible, or fewer if the transport permits fewer.
  * If report is not NULL, the caller closes *report; dlx_report_json has the transports, and dlx_report_label the label.

@@ -10,9 +10,9 @@ The control connection is TLS 1.3, with a token that both sides know, with certi
 nothing: everybody on the network between the machines can read and change the elements.
 
 A call on a connection that has ended raises EOFError if the other process has closed it, ConnectionResetError if that process
-ended without closing it or before all tensors that it sent had come, the link was cut, or there was no sign of life, and ConnectionAbortedError if one of the processes
-broke a rule of the format. TimeoutError is raised after timeout seconds. Ctrl-C ends every wait. RuntimeError says what is
-missing if UCX is not there.
+ended without closing it, the link was cut, or there was no sign of life, or, for receive, if the other process has closed it before
+all tensors that it sent had come. ConnectionAbortedError is raised if one of the processes broke a rule of the format, and
+TimeoutError after timeout seconds. Ctrl-C ends every wait. RuntimeError says what is missing if UCX is not there.
 """
 
 from __future__ import annotations
@@ -189,8 +189,9 @@ class Connection(_Offering):
 
         send waits for the last write to the tensor, and while the other process has as many tensors to receive as it permits. It
         returns when the elements may be overwritten: at once for at most 8 KiB, and otherwise when the other process has received
-        them. So two processes that send larger tensors to each other must receive at the same time. After TimeoutError and Ctrl-C
-        the other process may get the tensor or not, and UCX may still read the memory, which stays allocated that long.
+        them, or has dropped them, such as for want of memory. So two processes that send larger tensors to each other must receive at
+        the same time. After TimeoutError and Ctrl-C the other process may get the tensor or not, and UCX may still read the memory,
+        which stays allocated that long.
 
         MemoryError is raised if the tensor is larger than the other process permits.
         """
@@ -339,7 +340,7 @@ def listen(
     come from. insecure does without both, on the loopback interface only.
 
     Limits: tensors that the other process has sent and that were not received, by default 64; the bytes of one tensor, size, 64
-    GiB; and requests of fetch and put that are served at the same time, 16. keep_alive is how many seconds the other process may show
+    GiB; and requests of fetch and put that are served, or made on a connection, at the same time, 16. keep_alive is how many seconds the other process may show
     no sign of life, by default 10. spin is how many seconds a call looks for messages before it lets the system wake it, which takes
     a processor and saves microseconds.
 

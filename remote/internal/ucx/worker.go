@@ -224,7 +224,8 @@ func (w *Worker) Connect(address []byte) error {
 
 // Send sends a header with length bytes from the address data. With fetched, the peer fetches the bytes when it receives
 // them; without, there are at most MaxEager. The memory at data must stay as it is until done is called, which happens
-// once if Send returns nil, possibly before it returns. Header is copied.
+// once if Send returns nil, possibly before it returns. Done gets nil when UCX needs the memory no longer: with fetched, when the
+// peer has received or dropped the message. Header is copied.
 func (w *Worker) Send(header []byte, data uintptr, length int64, fetched bool, done func(error)) error {
 	return w.SendFrom(Host, header, data, length, fetched, done)
 }
@@ -293,7 +294,8 @@ func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
 	return m.ReceiveInto(Host, data, length, done)
 }
 
-// ReceiveInto is like [Message.Receive], for memory of a kind that UCX knows, which the data of a fetched message only can go to.
+// ReceiveInto is like [Message.Receive], for memory of a kind that UCX knows. Only the data of a fetched message can go to memory
+// that is not the host's.
 func (m *Message) ReceiveInto(memory Memory, data uintptr, length int64, done func(error)) error {
 	if length != m.Length {
 		return invalid("ucp_am_recv_data_nbx", "a message of %d bytes is received into %d bytes", m.Length, length)
