@@ -87,14 +87,14 @@ var errToken = errors.New("wrong token")
 
 // told is the error of a connection that the peer has ended by a goodbye.
 func (o *Options) told(g goodbye) error {
-	switch {
-	case g.reason == reasonClosed:
+	switch g.reason {
+	case reasonClosed:
 		return ended(io.EOF, "the peer closed the connection")
-	case g.reason == reasonVersion:
+	case reasonVersion:
 		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, g.text)
-	case g.reason == reasonRefused:
+	case reasonRefused:
 		return ended(io.EOF, "the peer refused the connection: %q", g.text)
-	case g.reason == reasonStalled:
+	case reasonStalled:
 		return ended(errStalled, "the peer ended the connection: %q", g.text)
 	}
 	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", g.reason, g.text)
