@@ -189,6 +189,37 @@ func TestManyMessages(t *testing.T) {
 	polling.Wait()
 }
 
+// The data of a message that came with it outlives the worker, until it is received or dropped.
+func TestDataThatOutlivesTheWorker(t *testing.T) {
+	a, b := pair(t, 100)
+	data, got := filled(1000, 3), make([]byte, 1000)
+	for range 2 {
+		done, sent := wait()
+		if err := a.Send([]byte{1, 2}, address(t, data), 1000, false, done); err != nil {
+			t.Fatal(err)
+		}
+		if err := sent(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := <-b.arrived, <-b.arrived
+	_ = b.Close()
+	if !bytes.Equal(first.Header, []byte{1, 2}) {
+		t.Errorf("the header is %v", first.Header)
+	}
+	done, received := wait()
+	if err := first.Receive(address(t, got), 1000, done); err != nil {
+		t.Fatal(err)
+	}
+	if err := received(); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("data of a worker that was closed: %v", err)
+	}
+	second.Drop()
+	if err := second.Receive(address(t, got), 1000, done); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("after Drop: %v", err)
+	}
+}
+
 // Close ends what is unfinished on both sides, and nothing stays open.
 func TestCloseEndsOperations(t *testing.T) {
 	a, b := pair(t, 100)
