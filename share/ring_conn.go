@@ -217,7 +217,7 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		return violation("subscription %d has no descriptor", m.id)
 	}
 	c.mu.Lock()
-	o, last, twice, waiting, peer, features := c.offers[m.ring], c.lastRing, c.readers[m.id] != nil, len(c.notes), c.peer, c.features
+	o, last, twice, waiting, peer, features := c.offers[m.ring], c.lastRing, c.readers[m.id] != nil, len(c.notes)+len(c.telling), c.peer, c.features
 	c.mu.Unlock()
 	switch {
 	case m.ring == 0 || m.ring > last:
@@ -243,9 +243,14 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		c.mu.Unlock()
 		if answer.text = p.join(r); answer.text == "" {
 			answer.first = r.first
+			p.mu.Lock()
+			due := len(r.due) > 0 // of the newest frame
+			p.mu.Unlock()
 			c.mu.Lock()
 			c.addReader(r)
-			c.telling = append(c.telling, r) // of the newest frame
+			if due && !slices.Contains(c.telling, r) {
+				c.telling = append(c.telling, r)
+			}
 			c.mu.Unlock()
 		} else {
 			c.mu.Lock()

@@ -170,6 +170,50 @@ func TestASubscriberThatDoesNotReadMessages(t *testing.T) {
 	}
 }
 
+// A subscriber that comes and goes, and does not read its messages, cannot make the publisher keep a growing list.
+func TestASubscriberThatComesAndGoes(t *testing.T) {
+	const pairs = maxNotes/2 + 1 // of a subscription and its end
+	for _, mode := range []Mode{Queue, Latest} {
+		mine, theirs := pair(t)
+		a := made(t, mine, Options{})
+		x := &intruder{t: t, socket: theirs}
+		x.greetLate()
+		p := publish(t, a, Ring{Slots: 4, Mode: mode})
+		e, _ := late(t, p, 1)
+		fd, _ := x.words(4096, ringSeals, 0)
+		a.writing <- struct{}{} // no message is written
+		for id := range uint32(pairs) {
+			x.write(x.message(kindSubscribe, 1, appendSubscribe(nil, &subscribeMessage{id: id + 1, ring: 1, hold: 1, how: exchange.Map})), fd)
+			x.write(x.message(kindLeave, 0, appendLeave(nil, id+1, 0)))
+		}
+		if mode == Latest { // each one is to be told of the newest frame
+			until(t, "the connection ends", func() bool { return a.Err() != nil })
+			if err := a.Err(); !errors.Is(err, core.ErrOutOfMemory) {
+				t.Errorf("error %v", err)
+			}
+		} else {
+			until(t, "all messages are handled", func() bool {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				return len(a.notes) == pairs && len(a.readers) == 0
+			})
+			a.mu.Lock()
+			if n := len(a.telling); n != 0 || a.err != nil {
+				t.Errorf("%d subscribers are to be told of nothing, error %v", n, a.err)
+			}
+			a.mu.Unlock()
+		}
+		until(t, "all have left", func() bool { return len(p.Readers()) == 0 })
+		p.mu.Lock()
+		if n := len(p.slots[p.latest].work.readers); n != 0 {
+			t.Errorf("%v: the work on the frame keeps %d subscribers", mode, n)
+		}
+		p.mu.Unlock()
+		<-a.writing
+		e.Complete(nil)
+	}
+}
+
 // FuzzWork lets a publisher send any two messages about work, with a frame in its words that is unfinished.
 func FuzzWork(f *testing.F) {
 	one := func(change func(*workMessage)) []byte {

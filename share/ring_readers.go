@@ -119,6 +119,7 @@ func (p *Publisher) remove(gone func(*reader) bool) {
 	stay := make([]*reader, 0, len(p.readers))
 	for _, r := range p.readers {
 		if gone(r) {
+			p.forget(r)
 			p.end(r)
 		} else {
 			stay = append(stay, r)
@@ -126,6 +127,16 @@ func (p *Publisher) remove(gone func(*reader) bool) {
 	}
 	if len(stay) < len(p.readers) {
 		p.setReaders(stay)
+	}
+}
+
+// forget takes a subscriber out of those that are told of unfinished work: it needs no frame any more, or has no
+// connection. p.mu is held.
+func (p *Publisher) forget(r *reader) {
+	for i := range p.slots {
+		if w := p.slots[i].work; w != nil && slices.Contains(w.readers, r) { // Send may use the old slice
+			w.readers = slices.DeleteFunc(slices.Clone(w.readers), func(x *reader) bool { return x == r })
+		}
 	}
 }
 
