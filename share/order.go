@@ -91,19 +91,20 @@ func (c *Conn) follow(l *lane, e core.Event) (*turn, error) {
 // giveBackLane makes a lane free for others, or closes it unless it is usable and the connection is open.
 func (c *Conn) giveBackLane(l *lane, usable bool) {
 	c.mu.Lock()
-	keep := c.idle(l) && usable
+	keep := c.idle(l, usable)
 	c.mu.Unlock()
 	if !keep {
 		c.drop(l)
 	}
 }
 
-// idle makes a lane free for other tensors. It reports false if the connection has ended: the
-// caller then drops the lane. c.mu is held.
-func (c *Conn) idle(l *lane) bool {
-	l.busy = false
+// idle makes a lane free for other tensors, if it is usable. It reports false if it is not, or if the connection has
+// ended: the lane then stays busy, so that nobody takes it, and the caller drops it. c.mu is held.
+func (c *Conn) idle(l *lane, usable bool) bool {
+	keep := usable && c.err == nil
+	l.busy = !keep
 	c.notify()
-	return c.err == nil
+	return keep
 }
 
 // lane returns a lane of a device, which the caller has for itself. It makes one if none is idle.
@@ -255,12 +256,13 @@ func (l *lane) close() {
 	_ = l.external.Close()
 }
 
-// drop closes a lane that is not busy. It does nothing if the lane was dropped before.
+// drop closes a lane that nobody else uses. It does nothing if the lane was dropped before.
 func (c *Conn) drop(l *lane) {
 	c.mu.Lock()
 	for i, x := range c.lanes {
 		if x == l {
 			c.lanes = append(c.lanes[:i], c.lanes[i+1:]...)
+			c.notify() // Close may wait until no lane is busy
 			c.mu.Unlock()
 			l.close()
 			c.openLanes.Done()
@@ -319,7 +321,7 @@ func (c *Conn) settle(x *turn, tensor uint64) {
 	case once && l.passed:
 		c.forgotten = append(c.forgotten, l.id)
 	}
-	keep := c.idle(l) && !once
+	keep := c.idle(l, !once)
 	c.mu.Unlock()
 	c.awaken()
 	if !keep {

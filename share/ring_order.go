@@ -288,7 +288,7 @@ func (c *Conn) endTurn(x *turn, missing bool) {
 	if missing && c.err == nil {
 		c.forgotten = append(c.forgotten, l.id)
 	}
-	keep := c.idle(l) && !missing
+	keep := c.idle(l, !missing)
 	c.mu.Unlock()
 	if !keep {
 		c.awaken()

@@ -410,3 +410,35 @@ func TestTheEndOfOneWaitOfSeveral(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lane that is to be closed is not taken by another call before that, and Close of the connection goes on when it is closed.
+func TestALaneThatIsToBeClosed(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = time.Hour
+	a, b := newCard(t), newCard(t)
+	sender, _ := connected(t, a.options(), b.options())
+	if err := sender.Handshake(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	one, err := sender.lane(t.Context(), a.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender.mu.Lock()
+	keep := sender.idle(one, false)
+	sender.mu.Unlock()
+	two, err := sender.lane(t.Context(), a.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keep || two == one {
+		t.Errorf("the lane is used again: kept %t", keep)
+	}
+	sender.giveBackLane(two, true)
+	closed := make(chan struct{})
+	go func() { _ = sender.Close(); close(closed) }()
+	until(t, "Close waits", func() bool { sender.mu.Lock(); defer sender.mu.Unlock(); return len(sender.waiters) > 0 })
+	sender.drop(one)
+	<-closed
+}
