@@ -231,8 +231,9 @@ var errUnfinished = core.Errorf(core.ErrClosed, "share", "Close", "the publisher
 
 // settle waits for the work on a frame, and has the subscribers told how it ended. It is one of p.idle.
 func (p *Publisher) settle(w *frameWork) {
-	failed := w.write.Wait(p.life)
-	if done, _ := w.write.Done(); !done {
+	_ = w.write.Wait(p.life)
+	done, failed := w.write.Done() // Wait may return the error of p.life although the work has ended
+	if !done {
 		failed = errUnfinished
 	}
 	var missing []bool

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -121,4 +122,41 @@ func TestCloseWithASlotOfFailedWork(t *testing.T) {
 		last.Complete(nil)
 		other.Complete(nil)
 	}
+}
+
+// endedWith is an event whose Wait returns an error of the context although the work has ended without one.
+type endedWith struct {
+	*stream.Event
+	err error
+}
+
+func (e *endedWith) Wait(ctx context.Context) error {
+	_ = e.Event.Wait(ctx)
+	return e.err
+}
+
+// Work that ends while the publisher is closed has its own result.
+func TestWorkThatEndsWithItsWait(t *testing.T) {
+	a, b := connected(t, Options{}, Options{})
+	p := publish(t, a, Ring{Slots: 1, Mode: Queue})
+	s := subscribe(t, b, SubscribeOptions{})
+	x, err := p.Loan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &endedWith{stream.NewEvent(), context.Canceled}
+	buffer(t, x).Wrote(e)
+	if _, err := p.Send(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Receive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Complete(nil)
+	wantTold(t, s)
+	if err := f.Err(); err != nil {
+		t.Error(err)
+	}
+	f.Release()
 }
