@@ -200,10 +200,10 @@ func (c *Conn) passLaneSoon(ctx context.Context, l *lane) error {
 	if stuck { // it has not read before: only one frame waits for that
 		limit = 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	written := false
-	if err = c.lock(ctx, c.writing); err == nil {
+	if err = c.lock(limited, c.writing); err == nil {
 		c.begin(kindOrder, len(fds))
 		c.scratch = appendObject(c.scratch, l.id, objectSemaphore, data)
 		finish(c.scratch, c.sequence)
@@ -214,12 +214,14 @@ func (c *Conn) passLaneSoon(ctx context.Context, l *lane) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stuck = !written
+	c.stuck = !written && (c.stuck || ctx.Err() == nil) // the end of ctx says nothing about the peer
 	switch {
 	case c.err != nil:
 		return c.err
-	case !written:
+	case !written && (err == nil || ctx.Err() == nil && isOf(limited, err)):
 		return core.Errorf(core.ErrNotSupported, "", "", "the peer does not read its messages now, so that it cannot be given a semaphore")
+	case !written:
+		return core.Errorf(core.ErrNotSupported, "", "", "the peer cannot be given a semaphore: %v", err)
 	}
 	l.passed = true
 	_ = l.external.Close() // the peer has its own descriptor

@@ -3,6 +3,7 @@
 package share
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -441,4 +442,41 @@ func TestALaneThatIsToBeClosed(t *testing.T) {
 	until(t, "Close waits", func() bool { sender.mu.Lock(); defer sender.mu.Unlock(); return len(sender.waiters) > 0 })
 	sender.drop(one)
 	<-closed
+}
+
+// The end of a context does not count as a peer that does not read, and the error says why a semaphore was not passed.
+func TestASemaphoreThatIsNotPassed(t *testing.T) {
+	a, b := newCard(t), newCard(t)
+	sender, _ := connected(t, a.options(), b.options())
+	if err := sender.Handshake(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := sender.lane(t.Context(), a.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.giveBackLane(l, true)
+	stuck := func() bool {
+		sender.mu.Lock()
+		defer sender.mu.Unlock()
+		return sender.stuck
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	sender.writing <- struct{}{} // no message is written
+	err = sender.passLaneSoon(ended, l)
+	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) || stuck() {
+		t.Errorf("the end of a context: error %v, the peer does not read: %t", err, stuck())
+	}
+	if err = sender.passLaneSoon(t.Context(), l); !errors.Is(err, core.ErrNotSupported) || !stuck() {
+		t.Errorf("a peer that does not read: error %v, noted %t", err, stuck())
+	}
+	_ = sender.passLaneSoon(ended, l)
+	if !stuck() {
+		t.Error("the end of a context counts as a peer that reads")
+	}
+	<-sender.writing
+	if err = sender.passLaneSoon(t.Context(), l); err != nil || stuck() {
+		t.Errorf("a peer that reads: error %v, the peer does not read: %t", err, stuck())
+	}
 }
