@@ -214,6 +214,33 @@ func TestASubscriberThatComesAndGoes(t *testing.T) {
 	}
 }
 
+// A subscriber that takes a claim back wakes a publisher that sleeps: WaitReleased waits for claims, too.
+func TestAClaimThatIsTakenBackWakes(t *testing.T) {
+	mine, theirs := pair(t)
+	a := made(t, mine, Options{})
+	x := &intruder{t: t, socket: theirs}
+	x.greet()
+	m := x.ring(func(m *ringMessage) { m.mode = Latest })
+	answered := make(chan struct{})
+	go func() { defer close(answered); x.answer() }()
+	s := subscribe(t, a, SubscribeOptions{})
+	<-answered
+	atomic.StoreUint64(m.u64(sequenceAt(4)), 2|looking) // the publisher looks for claims
+	for _, slot := range []int{0, unfinished} {         // a frame, or one without its message, for which no slot is claimed
+		atomic.StoreUint64(m.u64(publishedAt), pack(1, slot))
+		for _, waiting := range []uint32{0, 1} {
+			atomic.StoreUint32(m.u32(waitingAt), waiting)
+			before := atomic.LoadUint32(s.page.u32(freedAt))
+			if f, err := s.poll(); f.number != 0 || err != nil {
+				t.Fatalf("frame %d, error %v", f.number, err)
+			}
+			if woken := atomic.LoadUint32(s.page.u32(freedAt)) != before; woken != (waiting == 1 && slot == 0) {
+				t.Errorf("slot %#x: a publisher that says %d is woken: %t", slot, waiting, woken)
+			}
+		}
+	}
+}
+
 // FuzzWork lets a publisher send any two messages about work, with a frame in its words that is unfinished.
 func FuzzWork(f *testing.F) {
 	one := func(change func(*workMessage)) []byte {

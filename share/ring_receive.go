@@ -219,19 +219,17 @@ func (s *Subscription) takeLatest() (Frame, error) {
 		if slot >= len(s.slots) || s.slots[slot].isUsed() || n < s.next {
 			return s.frame(n, slot) // which says what is wrong
 		}
-		claim := s.page.u64(claimsAt + 8*int64(slot))
-		atomic.StoreUint64(claim, n)
+		if marked != slot && !s.isTold(n, slot) {
+			return Frame{}, nil // the message is on its way: nothing is claimed meanwhile
+		}
+		atomic.StoreUint64(s.page.u64(claimsAt+8*int64(slot)), n)
 		if s.sequence(slot) == 2*n {
-			if marked == slot {
-				return s.frame(n, slot)
-			}
-			if s.isTold(n, slot) {
+			if marked != slot {
 				return s.lateFrame(n, slot)
 			}
-			atomic.StoreUint64(claim, 0)
-			return Frame{}, nil
+			return s.frame(n, slot)
 		}
-		atomic.StoreUint64(claim, 0) // the publisher looks for claims of it, or writes it
+		s.unclaim(slot, 0) // the publisher looks for claims of it, or writes it
 	}
 	return Frame{}, nil
 }
@@ -245,7 +243,7 @@ func (s *Subscription) frame(n uint64, slot int) (Frame, error) {
 	if x.tensor == nil {
 		if err := s.wrap(slot); err != nil {
 			if s.message.mode == Latest {
-				atomic.StoreUint64(s.page.u64(claimsAt+8*int64(slot)), 0)
+				s.unclaim(slot, 0)
 			}
 			return Frame{}, err
 		}
@@ -402,6 +400,12 @@ func (s *Subscription) giveBack(slot int, frame uint64) {
 	if s.message.mode == Latest {
 		frame = 0
 	}
+	s.unclaim(slot, frame)
+}
+
+// unclaim writes the word of a slot that the subscriber does not keep from a loan any more, and wakes the publisher if it
+// sleeps. s.mu is held, and the page is mapped.
+func (s *Subscription) unclaim(slot int, frame uint64) {
 	atomic.StoreUint64(s.page.u64(claimsAt+8*int64(slot)), frame)
 	if atomic.LoadUint32(s.words.u32(waitingAt)) != 0 {
 		stir(s.page.u32(freedAt))
