@@ -16,9 +16,9 @@ type frameWork struct {
 	slot  int
 	frame uint64
 	write core.Event
-	turns []*turn // for the connections whose device can wait, one for each
 
-	// The publisher's mutex guards these.
+	// The publisher's mutex guards these, once the frame is sent.
+	turns   []*turn   // for the connections whose device can wait, one for each; of ended work, those that miss their value
 	readers []*reader // that are told when the work has ended
 	ended   bool
 	result  result
@@ -239,7 +239,8 @@ func (p *Publisher) settle(w *frameWork) {
 		failed = errUnfinished
 	}
 	var missing []bool
-	for i, x := range w.turns {
+	turns := w.turns // which nobody else changes
+	for i, x := range turns {
 		missing = append(missing, x.isMissing(x.signalled.Wait(p.life)))
 		if !missing[i] {
 			x.conn.endTurn(x, false) // before Loan and Send go on, so that the next frame finds the lane
@@ -249,8 +250,11 @@ func (p *Publisher) settle(w *frameWork) {
 		p.spoil(w.slot) // before the slot counts as idle
 	}
 	p.mu.Lock()
-	for i, x := range w.turns {
-		x.missing = missing[i]
+	w.turns = nil // they would keep connections that end before the slot is loaned again
+	for i, x := range turns {
+		if x.missing = missing[i]; x.missing {
+			w.turns = append(w.turns, x)
+		}
 	}
 	w.ended, w.result = true, resultOf(failed)
 	p.slots[w.slot].retired--
@@ -263,7 +267,7 @@ func (p *Publisher) settle(w *frameWork) {
 	p.stir()
 	p.mu.Unlock()
 	tellAll(list)
-	for i, x := range w.turns {
+	for i, x := range turns {
 		if missing[i] { // the semaphore is forgotten after what the peer is told of the frame
 			x.conn.endTurn(x, true)
 		}

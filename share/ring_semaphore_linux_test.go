@@ -105,6 +105,13 @@ func TestASemaphoreOrdersFrames(t *testing.T) {
 			if n := sender.laneCount(); n != 1 {
 				t.Errorf("there are %d semaphores", n)
 			}
+			p.mu.Lock()
+			for i := range p.slots {
+				if w := p.slots[i].work; w != nil && len(w.turns) != 0 {
+					t.Errorf("slot %d keeps connections after its work", i)
+				}
+			}
+			p.mu.Unlock()
 			if err := errors.Join(sender.Err(), receiver.Err()); err != nil {
 				t.Error(err)
 			}
