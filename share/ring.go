@@ -105,8 +105,9 @@ type Reader struct {
 // RingReport says how a frame was passed on.
 type RingReport struct {
 	Sequence uint64 // number of the frame, from 1 on
-	// Wait is HostWait if Send has waited for the work on the slot. It is SemaphoreWait if the work was unfinished, and
-	// each subscriber waits for it by itself; see Reader.Wait.
+	// Wait is HostWait if Send has waited for the work on the slot. It is SemaphoreWait if the work was unfinished, and Send
+	// has not waited: each subscriber waits by itself, and Reader.Wait says whether by a semaphore. It is NoWait if the work
+	// was done.
 	Wait stream.Wait
 	// Readers are the subscribers at that time. The caller does not change the slice, which
 	// later reports share.

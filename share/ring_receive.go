@@ -76,7 +76,7 @@ func (s *Subscription) sequence(slot int) uint64 {
 // Receive waits for the next frame: in the mode Queue the one after the last frame, and in the mode
 // Latest the newest one. The caller releases the result. The work that writes the frame may be unfinished: Ready
 // of its tensor is then an event that is done with that work, and that has its error, or that of a
-// connection which has ended.
+// connection which has ended. Receive may open a semaphore in a driver, so that the device of the tensor waits.
 //
 // Receive returns ctx's error; an error that wraps core.ErrClosed and io.EOF when the publisher has
 // ended the ring and all frames were received; core.ErrOutOfMemory if more frames than

@@ -223,8 +223,9 @@ func (p *Publisher) wrap(i int) error {
 // Send passes the tensor of a slot, which [Publisher.Loan] has returned, to all subscribers. On
 // success it takes the tensor over: the caller uses it no more. On failure the caller still has it.
 //
-// Work that writes the slot may be unfinished. Send then returns at once, and each subscriber waits for the work, on its
-// device where that can; see [Reader]. An error of the work goes to those that read the frame. If the
+// Work that writes the slot may be unfinished. Send then does not wait for it, and each subscriber waits for the work, on its
+// device where that can; see [Reader]. Send may make a semaphore in a driver for that, and waits for a tenth of a second at most
+// for each peer that does not read its messages. An error of the work goes to those that read the frame. If the
 // dlx of a subscriber is too old for that, Send waits for the work, and reports HostWait.
 //
 // Send returns core.ErrInvalid if t is not on loan, the error of the last write to t if it is known,
