@@ -422,7 +422,8 @@ func TestTheEndOfOneWaitOfSeveral(t *testing.T) {
 // A lane that is to be closed is not taken by another call before that, and Close of the connection goes on when it is closed.
 func TestALaneThatIsToBeClosed(t *testing.T) {
 	coretest.CheckNoLeaks(t)
-	defer func(before time.Duration) { patience = before }(patience)
+	before := patience
+	t.Cleanup(func() { patience = before }) // after the connections have ended
 	patience = time.Hour
 	a, b := newCard(t), newCard(t)
 	sender, _ := connected(t, a.options(), b.options())

@@ -94,7 +94,8 @@ func TestASlotOfFailedWorkIsKept(t *testing.T) {
 // The end of a publisher counts as a failure of unfinished work. Views and work outlive it.
 func TestCloseWithASlotOfFailedWork(t *testing.T) {
 	coretest.CheckNoLeaks(t)
-	defer func(before time.Duration) { patience = before }(patience)
+	before := patience
+	t.Cleanup(func() { patience = before }) // after the connections have ended
 	patience = time.Millisecond
 	for _, fails := range []bool{false, true} { // before Close, or by it
 		a, _ := connected(t, Options{}, Options{})
