@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,9 +105,18 @@ func child(t *testing.T, l *Listener) *exec.Cmd {
 	return p
 }
 
+// needForcedClose skips a test in which peers die. See DESIGN.md on UCX 1.16.
+func needForcedClose(t *testing.T) {
+	t.Helper()
+	if strings.HasPrefix(Version(), "1.16.") {
+		t.Skip("UCX 1.16 may crash when an endpoint is closed whose peer has died")
+	}
+}
+
 // Processes are killed at random moments. The survivor gets a typed error at once, no tensor is torn, nothing stays open, and
 // another connection of the same listener goes on.
 func TestKilledProcesses(t *testing.T) {
+	needForcedClose(t)
 	kills := 20
 	switch {
 	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
@@ -133,7 +143,10 @@ func TestKilledProcesses(t *testing.T) {
 	}
 	defer b.Close()
 	x := row(t, 50_000, 1)
-	pass(t, a, b, x, d)
+	for range 3 { // UCX closes sockets that it does not need while it connects the sides
+		pass(t, a, b, x, d)
+		pass(t, b, a, x, d)
+	}
 	before := coretest.Descriptors()
 	tensors := 0
 	for i := range kills {

@@ -108,6 +108,7 @@ func offering(t *testing.T) (*offeringProcess, []byte) {
 // Processes that listen are killed while this one reads and overwrites their tensor, sends what they never receive, or
 // gathers a tensor from two of them. Errors are typed, memory is free, no element is wrong, and another connection goes on.
 func TestKilledListeners(t *testing.T) {
+	needForcedClose(t)
 	kills := 12
 	switch {
 	case testing.Short() && (coretest.Quick() || coretest.Sanitized):

@@ -124,6 +124,7 @@ func TestRelay(t *testing.T) {
 
 // Peers in the middle die when a half of the tensor has passed: those below them get the rest from above.
 func TestRelayWherePeersDie(t *testing.T) {
+	needForcedClose(t)
 	d := host(t)
 	keep := coretest.Keep(t)
 	rows := amount(10, 12, 12) // more than are asked for at once in each half
