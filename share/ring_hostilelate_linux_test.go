@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -182,6 +183,8 @@ func TestASubscriberThatComesAndGoes(t *testing.T) {
 		e, _ := late(t, p, 1)
 		fd, _ := x.words(4096, ringSeals, 0)
 		a.writing <- struct{}{} // no message is written
+		end := sync.OnceFunc(func() { <-a.writing; e.Complete(nil) })
+		t.Cleanup(end) // before the connection is closed
 		for id := range uint32(pairs) {
 			x.write(x.message(kindSubscribe, 1, appendSubscribe(nil, &subscribeMessage{id: id + 1, ring: 1, hold: 1, how: exchange.Map})), fd)
 			x.write(x.message(kindLeave, 0, appendLeave(nil, id+1, 0)))
@@ -209,8 +212,7 @@ func TestASubscriberThatComesAndGoes(t *testing.T) {
 			t.Errorf("%v: the work on the frame keeps %d subscribers", mode, n)
 		}
 		p.mu.Unlock()
-		<-a.writing
-		e.Complete(nil)
+		end()
 	}
 }
 
