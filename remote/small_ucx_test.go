@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/remote/internal/ucx"
 )
@@ -20,13 +21,17 @@ func TestSmallTensorsThatAreGivenUp(t *testing.T) {
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
+	pending := 0
 	b.mu.Lock() // the peer takes no message, until UCX has no room for another one
-	for range maxTensors {
-		if _, err = a.Send(stopped, x); err != nil { // which waits for nothing but room
-			break
+	for i := 0; i < maxTensors && pending == 0; i++ {
+		if _, err = a.Send(stopped, x); err == nil { // which waits for nothing but room
+			continue
+		}
+		end := time.Now().Add(20 * time.Millisecond)
+		for pending = len(buffer.Pending()); pending > 0 && time.Now().Before(end); pending = len(buffer.Pending()) {
+			time.Sleep(time.Millisecond) // the system may take more
 		}
 	}
-	pending := len(buffer.Pending())
 	b.mu.Unlock()
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("Send without room returned %v", err)

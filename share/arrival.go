@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
@@ -16,7 +17,8 @@ import (
 // for it is received there.
 type openSemaphore struct {
 	external core.ExternalSemaphore
-	tensors  int // and frames that wait for it; guarded by the connection's mutex
+	patience time.Duration // of the connection
+	tensors  int           // and frames that wait for it; guarded by the connection's mutex
 
 	// busy holds one element while a call uses what is below.
 	busy      chan struct{}
@@ -82,7 +84,7 @@ func (c *Conn) addSemaphore(id uint32, x core.ExternalSemaphore) error {
 	if err := c.quota.take(usage{descriptors: 1}); err != nil {
 		return err
 	}
-	c.semaphores[id] = &openSemaphore{external: x, busy: make(chan struct{}, 1)}
+	c.semaphores[id] = &openSemaphore{external: x, patience: c.options.patience, busy: make(chan struct{}, 1)}
 	return nil
 }
 
@@ -237,7 +239,7 @@ func (s *openSemaphore) end(signalled bool) {
 	}
 	if s.last != nil {
 		if signalled {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 			_ = s.last.Wait(ctx)
 			cancel()
 		}
@@ -245,7 +247,7 @@ func (s *openSemaphore) end(signalled bool) {
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	if b, ok := s.semaphore.(core.BinarySemaphore); ok {
 		_ = b.Release(ctx, s.value)

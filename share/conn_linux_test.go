@@ -76,6 +76,12 @@ func made(t testing.TB, s *net.UnixConn, o Options) *Conn {
 	return c
 }
 
+// patient returns o with how long the end of the connection waits for work.
+func patient(o Options, d time.Duration) Options {
+	o.patience = d
+	return o
+}
+
 func of(devices ...core.Device) Options { return Options{Devices: devices} }
 
 // shareable makes a tensor of the numbers from 0 on, in memory that the device exports.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -30,6 +31,8 @@ type Options struct {
 	// Allow, if not nil, is called for each process that connects, before it is answered. If
 	// it returns an error, the connection is closed. [Peer.Devices] is not known yet.
 	Allow func(Peer) error
+
+	patience time.Duration // see defaultPatience; tests set it
 }
 
 // AllowUsers returns a function for Options.Allow that permits processes of the given users only,
@@ -90,6 +93,9 @@ func (o *Options) check() (err error) {
 		if d == nil {
 			return core.Errorf(core.ErrInvalid, "share", "Options", "Devices[%d] is nil", i)
 		}
+	}
+	if o.patience == 0 {
+		o.patience = defaultPatience
 	}
 	if o.Mode == 0 {
 		o.Mode = 0o600

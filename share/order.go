@@ -22,8 +22,8 @@ type orderer struct {
 // device.
 const maxLanes = 8
 
-// patience bounds how long the end of a connection waits for work on devices. Tests change it.
-var patience = time.Second
+// defaultPatience bounds how long the end of a connection waits for work on devices.
+const defaultPatience = time.Second
 
 // lane is a semaphore that the peer can open, with the stream that signals it. At most one
 // signal of a lane is unfinished, so that no tensor waits for the work of another one.
@@ -361,7 +361,7 @@ func statusOf(err error) resultStatus {
 // drain waits, for a moment, until no signal is unfinished, so that the peer need not signal itself, and
 // until the work of this process has read what it reads of the peer's memory: the peer writes that again.
 func (c *Conn) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.patience)
 	defer cancel()
 	err := c.await(ctx, "Close", func() bool {
 		for _, l := range c.lanes {
@@ -429,7 +429,7 @@ func (c *Conn) endOrderer() {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(patience):
+	case <-time.After(c.options.patience):
 	}
 }
 

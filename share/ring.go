@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
@@ -117,15 +118,16 @@ type RingReport struct {
 // Publisher writes the frames of a ring. It is safe for concurrent use. [Conn.Publish] makes it,
 // and the caller closes it, before the device of the ring.
 type Publisher struct {
-	ring    Ring
-	message ringMessage // without the numbers, which differ between connections
-	fd      int         // of the ring's file
-	words   *mapping    // of the ring's file
-	whole   *core.Tensor
-	place   *core.Buffer // of whole
-	life    context.Context
-	stop    context.CancelFunc
-	idle    sync.WaitGroup // of what uses the publisher when Close is called
+	ring     Ring
+	message  ringMessage // without the numbers, which differ between connections
+	fd       int         // of the ring's file
+	words    *mapping    // of the ring's file
+	whole    *core.Tensor
+	place    *core.Buffer // of whole
+	life     context.Context
+	stop     context.CancelFunc
+	patience time.Duration  // of its connection
+	idle     sync.WaitGroup // of what uses the publisher when Close is called
 	spins
 
 	mu       sync.Mutex
@@ -216,7 +218,8 @@ func (c *Conn) Publish(ctx context.Context, name string, r Ring) (*Publisher, er
 	}
 	r.Shape = slices.Clone(r.Shape)
 	p := &Publisher{
-		ring: r, slots: make([]publishedSlot, r.Slots), offers: make(map[*Conn]uint32), latest: -1,
+		patience: c.options.patience,
+		ring:     r, slots: make([]publishedSlot, r.Slots), offers: make(map[*Conn]uint32), latest: -1,
 		message: ringMessage{name: name, slots: r.Slots, mode: r.Mode, stride: stride, spec: core.Spec{DType: r.DType, Shape: r.Shape}},
 	}
 	if err := p.allocate(ctx); err != nil {

@@ -297,7 +297,7 @@ func FuzzWork(f *testing.F) {
 // frame then finds the semaphore closed, with the connection open, and leaves the wait to the host.
 func TestASemaphoreThatIsForgottenMeanwhile(t *testing.T) {
 	_, b := connected(t, Options{}, Options{})
-	x := &openSemaphore{busy: make(chan struct{}, 1)}
+	x := &openSemaphore{patience: defaultPatience, busy: make(chan struct{}, 1)}
 	x.close(false)
 	e, err := x.arrival(t.Context(), b, host(t), 1, stream.NewEvent())
 	if e != nil || !errors.Is(err, core.ErrClosed) {

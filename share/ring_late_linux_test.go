@@ -282,8 +282,6 @@ func TestFailedWorkOnAFrame(t *testing.T) {
 // The end of either side ends the wait for unfinished work, with an error.
 func TestTheEndWithUnfinishedFrames(t *testing.T) {
 	coretest.CheckNoLeaks(t)
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = 20 * time.Millisecond
 	for _, mode := range []Mode{Queue, Latest} {
 		for _, c := range []struct {
 			name string
@@ -298,7 +296,7 @@ func TestTheEndWithUnfinishedFrames(t *testing.T) {
 		} {
 			for _, how := range []string{"received", "released", "not received"} {
 				t.Run(mode.String()+", "+c.name+", "+how, func(t *testing.T) {
-					a, b := connected(t, Options{}, Options{})
+					a, b := connected(t, patient(Options{}, 20*time.Millisecond), patient(Options{}, 20*time.Millisecond))
 					p, err := a.Publish(t.Context(), "frames", Ring{Slots: 3, Shape: []int64{16}, DType: core.TypeUint64, Mode: mode})
 					if err != nil {
 						t.Fatal(err)
@@ -348,9 +346,7 @@ func TestTheEndWithUnfinishedFrames(t *testing.T) {
 
 // Close of a publisher waits for the work on what it has sent.
 func TestCloseOfAPublisherWaitsForWork(t *testing.T) {
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = time.Hour
-	a, b := connected(t, Options{}, Options{})
+	a, b := connected(t, patient(Options{}, time.Hour), Options{})
 	p := publish(t, a, Ring{Slots: 3, Mode: Queue})
 	s := subscribe(t, b, SubscribeOptions{})
 	e, _ := late(t, p, 4)

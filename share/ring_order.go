@@ -311,7 +311,7 @@ func (p *Publisher) drain() {
 	if !working {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), p.patience)
 	defer cancel()
 	_ = p.wait(ctx, "Close", func() bool { return p.working == 0 })
 }

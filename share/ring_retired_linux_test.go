@@ -142,12 +142,10 @@ func TestSlotsWaitForTheEndOfAProcess(t *testing.T) {
 // Close of a subscriber's connection waits for the work that reads frames, also of released ones: the publisher
 // writes their slots again.
 func TestCloseWaitsForWorkThatReadsFrames(t *testing.T) {
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = time.Hour
 	a, b := newCard(t), newCard(t)
 	for _, end := range []string{"released", "held", "closed"} {
 		t.Run(end, func(t *testing.T) {
-			sender, receiver := connected(t, a.options(), b.options())
+			sender, receiver := connected(t, patient(a.options(), time.Hour), patient(b.options(), time.Hour))
 			p := publishOn(t, sender, a)
 			s, err := receiver.Subscribe(t.Context(), "frames", SubscribeOptions{Device: b.device})
 			if err != nil {
@@ -181,11 +179,9 @@ func TestCloseWaitsForWorkThatReadsFrames(t *testing.T) {
 
 // The same holds for tensors, whether they are closed or not.
 func TestCloseWaitsForWorkThatReadsTensors(t *testing.T) {
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = time.Hour
 	a, b := newCard(t), newCard(t)
 	for _, closed := range []bool{false, true} {
-		sender, receiver := connected(t, a.options(), b.options())
+		sender, receiver := connected(t, patient(a.options(), time.Hour), patient(b.options(), time.Hour))
 		x := onCard(t, a.device, opaqueFD)
 		if err := a.device.Copy(t.Context(), nil, x, numbers(t, workWords)); err != nil {
 			t.Fatal(err)

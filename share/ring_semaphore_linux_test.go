@@ -215,14 +215,12 @@ func TestASubscriberThatSignals(t *testing.T) {
 
 // The end of a connection or of the publisher lets the subscriber's device go on.
 func TestTheEndEndsWaitsForFrames(t *testing.T) {
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = 20 * time.Millisecond
 	for _, end := range []string{"the publisher", "the publisher's connection", "the subscriber's connection", "the socket"} {
 		t.Run(end, func(t *testing.T) {
 			a, b := newCard(t), newCard(t)
 			a.late, b.late = true, true
 			x, y := pair(t)
-			sender, receiver := made(t, x, a.options()), made(t, y, b.options())
+			sender, receiver := made(t, x, patient(a.options(), 20*time.Millisecond)), made(t, y, patient(b.options(), 20*time.Millisecond))
 			p := publishOn(t, sender, a)
 			s := subscribeOn(t, receiver, b)
 			w, reads := begun(t, a), newStream(t, b.device)
@@ -363,11 +361,9 @@ func TestSemaphoresThatFramesDoNotUse(t *testing.T) {
 // when the peer has told of the end is ended, too.
 func TestTheEndOfOneWaitOfSeveral(t *testing.T) {
 	coretest.CheckNoLeaks(t)
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = 20 * time.Millisecond
 	a, b := newCard(t), newCard(t)
 	a.late, b.late = true, true
-	sender, receiver := connected(t, a.options(), b.options())
+	sender, receiver := connected(t, patient(a.options(), 20*time.Millisecond), patient(b.options(), 20*time.Millisecond))
 	w := begun(t, a)
 	var y *core.Tensor
 	for n := range int32(2) { // the second one waits for the value 2
@@ -422,11 +418,8 @@ func TestTheEndOfOneWaitOfSeveral(t *testing.T) {
 // A lane that is to be closed is not taken by another call before that, and Close of the connection goes on when it is closed.
 func TestALaneThatIsToBeClosed(t *testing.T) {
 	coretest.CheckNoLeaks(t)
-	before := patience
-	t.Cleanup(func() { patience = before }) // after the connections have ended
-	patience = time.Hour
 	a, b := newCard(t), newCard(t)
-	sender, _ := connected(t, a.options(), b.options())
+	sender, _ := connected(t, patient(a.options(), time.Hour), b.options())
 	if err := sender.Handshake(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -94,11 +94,8 @@ func TestASlotOfFailedWorkIsKept(t *testing.T) {
 // The end of a publisher counts as a failure of unfinished work. Views and work outlive it.
 func TestCloseWithASlotOfFailedWork(t *testing.T) {
 	coretest.CheckNoLeaks(t)
-	before := patience
-	t.Cleanup(func() { patience = before }) // after the connections have ended
-	patience = time.Millisecond
 	for _, fails := range []bool{false, true} { // before Close, or by it
-		a, _ := connected(t, Options{}, Options{})
+		a, _ := connected(t, patient(Options{}, time.Millisecond), Options{})
 		p := publish(t, a, Ring{Slots: 1, Mode: Queue})
 		x, err := p.Loan(t.Context())
 		if err != nil {
