@@ -33,6 +33,7 @@ type Options struct {
 	Allow func(Peer) error
 
 	patience time.Duration // see defaultPatience; tests set it
+	exitTime time.Duration // see defaultExitTime; tests set it
 }
 
 // AllowUsers returns a function for Options.Allow that permits processes of the given users only,
@@ -96,6 +97,9 @@ func (o *Options) check() (err error) {
 	}
 	if o.patience == 0 {
 		o.patience = defaultPatience
+	}
+	if o.exitTime == 0 {
+		o.exitTime = defaultExitTime
 	}
 	if o.Mode == 0 {
 		o.Mode = 0o600

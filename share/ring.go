@@ -126,7 +126,8 @@ type Publisher struct {
 	place    *core.Buffer // of whole
 	life     context.Context
 	stop     context.CancelFunc
-	patience time.Duration  // of its connection
+	patience time.Duration // of its connection, as the next one
+	exitTime time.Duration
 	idle     sync.WaitGroup // of what uses the publisher when Close is called
 	spins
 
@@ -218,8 +219,8 @@ func (c *Conn) Publish(ctx context.Context, name string, r Ring) (*Publisher, er
 	}
 	r.Shape = slices.Clone(r.Shape)
 	p := &Publisher{
-		patience: c.options.patience,
-		ring:     r, slots: make([]publishedSlot, r.Slots), offers: make(map[*Conn]uint32), latest: -1,
+		patience: c.options.patience, exitTime: c.options.exitTime,
+		ring: r, slots: make([]publishedSlot, r.Slots), offers: make(map[*Conn]uint32), latest: -1,
 		message: ringMessage{name: name, slots: r.Slots, mode: r.Mode, stride: stride, spec: core.Spec{DType: r.DType, Shape: r.Shape}},
 	}
 	if err := p.allocate(ctx); err != nil {

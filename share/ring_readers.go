@@ -175,8 +175,8 @@ func (p *Publisher) accuse(r *reader) {
 	go r.conn.fail(err) // it may have to wait for the lock of the writer
 }
 
-// exitTime bounds how long slots wait for the end of a process. Tests change it.
-var exitTime = time.Second
+// defaultExitTime bounds how long slots wait for the end of a process.
+const defaultExitTime = time.Second
 
 // retire keeps the slots that a subscriber needs from being written until its process has ended, as far as
 // that is known: the system then has closed the devices of the process, and has stopped its work. p.mu is held.
@@ -197,7 +197,7 @@ func (p *Publisher) retire(r *reader) {
 	process := r.process // this goroutine owns it now
 	r.process = -1
 	p.idle.Go(func() {
-		ctx, cancel := context.WithTimeout(p.life, exitTime)
+		ctx, cancel := context.WithTimeout(p.life, p.exitTime)
 		defer cancel()
 		awaitExit(ctx, process)
 		closeFD(process)

@@ -85,13 +85,13 @@ func publishOn(t testing.TB, c *Conn, x *card) *Publisher {
 // Slots of a device that a process held are not written before that process has ended: its work may go on when the end of
 // its connection is known.
 func TestSlotsWaitForTheEndOfAProcess(t *testing.T) {
-	defer func(before time.Duration) { exitTime = before }(exitTime)
-	exitTime = time.Hour
 	x := newCard(t)
 	coretest.CheckNoLeaks(t)
 	before := coretest.Descriptors()
 	folder := t.TempDir()
-	l, err := Listen(filepath.Join(folder, "socket"), of(x.device))
+	o := of(x.device)
+	o.exitTime = time.Hour
+	l, err := Listen(filepath.Join(folder, "socket"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
