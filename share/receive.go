@@ -447,6 +447,10 @@ var _ core.Owner = (*heldOwner)(nil)
 // Free implements [core.Owner]: all tensors are closed, and all work on them is done.
 func (o *heldOwner) Free() {
 	o.place.Release()
+	o.over()
+}
+
+func (o *heldOwner) over() {
 	if !o.keep {
 		o.conn.end(o.held)
 	}
@@ -457,7 +461,7 @@ func (o *heldOwner) FreeAfter(pending []core.Event) {
 	o.conn.mu.Lock()
 	o.pending = pending
 	o.conn.mu.Unlock()
-	go freeLater(o, pending)
+	freeAfter(pending, o.place, o.over)
 }
 
 // wrap makes a tensor on the memory of place, which is a whole memory of the peer. ready is the

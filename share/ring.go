@@ -175,6 +175,11 @@ var _ core.Owner = (*publishedOwner)(nil)
 
 // Free implements [core.Owner]: the tensor of the slot and all views are closed, and all work on them is done.
 func (o *publishedOwner) Free() {
+	o.over()
+	o.place.Release()
+}
+
+func (o *publishedOwner) over() {
 	p := o.publisher
 	p.mu.Lock()
 	switch s := &p.slots[o.slot]; o {
@@ -186,7 +191,6 @@ func (o *publishedOwner) Free() {
 		p.stir()
 	}
 	p.mu.Unlock()
-	o.place.Release()
 }
 
 // FreeAfter is Free, after work that is unfinished.
@@ -195,7 +199,7 @@ func (o *publishedOwner) FreeAfter(pending []core.Event) {
 	p.mu.Lock()
 	o.ending = true
 	p.mu.Unlock()
-	go freeLater(o, pending)
+	freeAfter(pending, o.place, o.over)
 }
 
 var livePublishers = live.NewCounter("share.Publisher")

@@ -315,6 +315,11 @@ var _ core.Owner = (*subscribedOwner)(nil)
 // Free implements [core.Owner]: the tensor of the slot and all views are closed, and all work on
 // them is done.
 func (o *subscribedOwner) Free() {
+	o.over()
+	o.subscription.place.Release()
+}
+
+func (o *subscribedOwner) over() {
 	s := o.subscription
 	s.mu.Lock()
 	x := &s.slots[o.slot]
@@ -327,7 +332,6 @@ func (o *subscribedOwner) Free() {
 		s.stir() // Receive may wait for it
 	}
 	s.mu.Unlock()
-	s.place.Release()
 	s.words.release()
 	s.page.release()
 }
@@ -338,15 +342,22 @@ func (o *subscribedOwner) FreeAfter(pending []core.Event) {
 	s.mu.Lock()
 	o.pending = pending
 	s.mu.Unlock()
-	go freeLater(o, pending)
+	freeAfter(pending, s.place, o.over)
 }
 
-// freeLater frees memory when all work on it is over. Whoever reads the results gets the errors.
-func freeLater(o core.Owner, pending []core.Event) {
+// freeAfter releases place, whose device waits for pending before it frees the memory, also when it is closed. When
+// the work is done, freeAfter calls over from another goroutine. Whoever reads the results gets the errors.
+func freeAfter(pending []core.Event, place *core.Buffer, over func()) {
 	for _, e := range pending {
-		_ = e.Wait(context.Background())
+		place.Used(e)
 	}
-	o.Free()
+	place.Release()
+	go func() {
+		for _, e := range pending {
+			_ = e.Wait(context.Background())
+		}
+		over()
+	}()
 }
 
 // wrap makes the tensor of a slot. It holds references to the memory and to the words. s.mu is held.
