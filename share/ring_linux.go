@@ -152,6 +152,9 @@ func sleep(words []word, limit time.Duration) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(words[0].at)), futexWait, uintptr(words[0].value), uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
+// yield lets another thread use the processor, if one waits for it.
+func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
 // wake wakes all that sleep on a word.
 func wake(at *uint32) {
 	const all = 1<<31 - 1

@@ -33,4 +33,6 @@ func (m *mapping) release() {}
 
 func sleep([]word, time.Duration) {}
 
+func yield() {}
+
 func wake(*uint32) {}

@@ -270,16 +270,17 @@ func (s *Subscription) rest(ctx context.Context) (Frame, error) {
 	words := [2]word{{signal, atomic.LoadUint32(signal)}, {own, atomic.LoadUint32(own)}}
 	s.words.retain() // until this call does not sleep
 	s.page.retain()
-	if done := ctx.Done(); done != s.watched {
+	limit, noticed := sleepLimit(ctx)
+	if !noticed && ctx.Done() != s.watched {
 		if s.unwatch != nil {
 			s.unwatch()
 		}
-		s.watched, s.unwatch = done, context.AfterFunc(ctx, func() { s.mu.Lock(); defer s.mu.Unlock(); s.stir() })
+		s.watched, s.unwatch = ctx.Done(), context.AfterFunc(ctx, func() { s.mu.Lock(); defer s.mu.Unlock(); s.stir() })
 	}
 	f, err := s.take() // after the words
 	s.mu.Unlock()
 	if f.number == 0 && err == nil && ctx.Err() == nil { // else its end may have found nobody to wake
-		sleep(words[:], sleepTime)
+		sleep(words[:], limit)
 	}
 	s.mu.Lock()
 	if s.sleepers--; s.sleepers == 0 {

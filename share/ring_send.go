@@ -344,16 +344,17 @@ func (p *Publisher) rest(ctx context.Context, ready func() bool) bool {
 	turn := p.words.u32(turnAt)
 	words = append(words, word{turn, atomic.LoadUint32(turn)})
 	p.words.retain()
-	if done := ctx.Done(); done != p.watched {
+	limit, noticed := sleepLimit(ctx)
+	if !noticed && ctx.Done() != p.watched {
 		if p.unwatch != nil {
 			p.unwatch()
 		}
-		p.watched, p.unwatch = done, context.AfterFunc(ctx, func() { p.mu.Lock(); defer p.mu.Unlock(); p.stir() })
+		p.watched, p.unwatch = ctx.Done(), context.AfterFunc(ctx, func() { p.mu.Lock(); defer p.mu.Unlock(); p.stir() })
 	}
 	found := ready()
 	p.mu.Unlock()
 	if !found && ctx.Err() == nil { // else its end may have found nobody to wake
-		sleep(words, sleepTime)
+		sleep(words, limit)
 	}
 	p.mu.Lock()
 	if p.sleepers--; p.sleepers == 0 {

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -76,8 +77,27 @@ const (
 // sleepTime is after what time a call looks again if nobody wakes it.
 const sleepTime = 100 * time.Millisecond
 
-// spinTime is how long a call waits without sleeping. Benchmarks set it to 0.
-var spinTime = 20 * time.Microsecond
+// deadlined is a context that ends at its deadline, and not before, such as those of libdlx. A call that sleeps no longer than that
+// needs no timer, and no thread that waits for one.
+type deadlined interface {
+	context.Context
+	EndsAtDeadline()
+}
+
+// sleepLimit returns how long a call may sleep, and whether it notices the end of ctx then without being woken.
+func sleepLimit(ctx context.Context) (limit time.Duration, noticed bool) {
+	limit = sleepTime
+	if _, noticed = ctx.(deadlined); noticed {
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(end))
+		}
+	}
+	return limit, noticed
+}
+
+// spinTime is how long a call waits without sleeping. Benchmarks set it to 0. It is longer than a process that sleeps takes to
+// wake and to answer. Otherwise, two processes that have both slept once sleep for each frame.
+var spinTime = 100 * time.Microsecond
 
 // spins remembers whether waits have looked in vain for what they waited for before they slept. That is so if both
 // processes run on one processor, or frames come seldom. Most waits then sleep at once. The zero value looks.
@@ -88,20 +108,24 @@ type spins struct {
 
 const (
 	vainAtMost = 3
-	looksAgain = 32
+	looksAgain = 16
 )
 
 // spinner bounds how long a call looks for what it waits for before it sleeps. A waiter that sleeps and
-// is woken takes longer than a frame that comes at once; one that never sleeps takes a processor
+// is woken takes longer than a frame that comes soon; one that never sleeps takes a processor
 // from the process that it waits for.
 type spinner struct {
 	*spins
 	rounds int // that have begun
 	start  time.Time
+	last   time.Time // when the last round began
 }
 
-// looksAtOnce is how often a call looks before it reads the clock, which takes as long as some tens of looks.
-const looksAtOnce = 200
+const (
+	looksAtOnce = 200                   // looks before a call reads the clock, which takes as long as some tens of them
+	yieldsAfter = 3 * time.Microsecond  // after that, a call lets others use its processor between two rounds
+	crowded     = 30 * time.Microsecond // of one round: others need the processor, so that the call sleeps
+)
 
 // newSpinner begins a time of looking, which the caller ends.
 func (p *spins) newSpinner() spinner {
@@ -123,17 +147,25 @@ func (w *spinner) end(found bool) {
 	}
 }
 
-// goesOn reports whether to look once more.
+// goesOn reports whether to look once more. If the process that the caller waits for has only the same processor, it runs
+// meanwhile.
 func (w *spinner) goesOn() bool {
-	switch {
-	case w.rounds < 0:
-		return false
-	case w.rounds == 1:
-		w.start = time.Now()
-	case w.rounds > 1 && time.Since(w.start) > spinTime:
+	if w.rounds < 0 {
 		return false
 	}
-	w.rounds++
+	if w.rounds++; w.rounds == 1 {
+		return true
+	}
+	now := time.Now()
+	if w.rounds == 2 {
+		w.start, w.last = now, now
+	}
+	if now.Sub(w.start) > spinTime || now.Sub(w.last) > crowded {
+		return false
+	}
+	if w.last = now; now.Sub(w.start) > yieldsAfter {
+		yield()
+	}
 	return true
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -42,7 +41,7 @@ func again(timeout time.Duration, poll func() int32, call, rest func(context.Con
 		}
 		err := call(part)
 		part.stop()
-		if poll == nil || !part.over.Load() || !errors.Is(err, context.DeadlineExceeded) || !end.IsZero() && !time.Now().Before(end) {
+		if poll == nil || part.Err() == nil || !errors.Is(err, context.DeadlineExceeded) || !end.IsZero() && !time.Now().Before(end) {
 			return err
 		}
 		if stopped := poll(); stopped != 0 {
@@ -61,42 +60,53 @@ func stoppedBy(result int32) error {
 	return core.Errorf(context.Canceled, origin, "", "poll returned %d, and not 0: the call was stopped", result)
 }
 
-// slice is the context of a part of a call. A call that need not wait asks neither for Done nor for Deadline, and then there
-// is no timer.
+// slice is the context of a part of a call. It ends at its deadline, and not before. Only a call that asks for Done makes a timer.
 type slice struct {
 	end    time.Time     // of the call; zero for none
 	length time.Duration // of the part, from when the call begins to wait; 0 for none
 
-	over  atomic.Bool
 	mu    sync.Mutex // guards what is below
+	begun bool
+	until time.Time // when the part ends, once it has begun; zero if it does not
 	done  chan struct{}
-	until time.Time // when the part ends; zero if it does not
+	over  bool // done is closed
 	timer *time.Timer
 	after []*func()
 }
 
-// begin starts the timer once. s.mu is held.
+// EndsAtDeadline tells package share that a call which returns at the deadline need not be woken for the end of the context.
+func (s *slice) EndsAtDeadline() {}
+
+// begin sets the end of the part once. s.mu is held.
 func (s *slice) begin() {
-	if s.done != nil {
+	if s.begun {
 		return
 	}
-	s.done, s.until = make(chan struct{}), s.end
+	s.begun, s.until = true, s.end
 	if s.length != 0 {
 		if until := time.Now().Add(s.length); s.end.IsZero() || until.Before(s.end) {
 			s.until = until
 		}
 	}
+}
+
+// watch makes the channel and the timer once. s.mu is held.
+func (s *slice) watch() {
+	if s.done != nil {
+		return
+	}
+	s.begin()
+	s.done = make(chan struct{})
 	if !s.until.IsZero() {
 		s.timer = time.AfterFunc(time.Until(s.until), s.expire)
 	}
 }
 
-// expire ends the context.
+// expire ends the context for those that wait for Done.
 func (s *slice) expire() {
 	s.mu.Lock()
 	after := s.after
-	s.after = nil
-	s.over.Store(true)
+	s.after, s.over = nil, true
 	close(s.done)
 	s.mu.Unlock()
 	for _, f := range after {
@@ -104,7 +114,7 @@ func (s *slice) expire() {
 	}
 }
 
-// stop ends the use of the context by a call that has returned. The context then never ends, so that nothing is woken.
+// stop ends the use of the context by a call that has returned. Nothing is woken afterwards.
 func (s *slice) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,13 +135,19 @@ func (s *slice) Deadline() (time.Time, bool) {
 func (s *slice) Done() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin()
+	s.watch()
 	return s.done
 }
 
 // Err implements [context.Context].
 func (s *slice) Err() error {
-	if s.over.Load() || !s.end.IsZero() && !time.Now().Before(s.end) {
+	s.mu.Lock()
+	until := s.until
+	s.mu.Unlock()
+	if until.IsZero() {
+		until = s.end
+	}
+	if !until.IsZero() && !time.Now().Before(until) {
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -144,8 +160,8 @@ func (s *slice) Value(any) any { return nil }
 func (s *slice) AfterFunc(f func()) (stop func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin()
-	if s.over.Load() {
+	s.watch()
+	if s.over {
 		go f()
 		return func() bool { return false }
 	}

@@ -172,6 +172,24 @@ func TestContextsOfASlice(t *testing.T) {
 	}
 }
 
+// The end of a part is known without a timer, which only Done makes.
+func TestTheDeadlineOfASlice(t *testing.T) {
+	s := &slice{length: time.Millisecond}
+	if s.Err() != nil {
+		t.Error("it has ended before it began")
+	}
+	end, limited := s.Deadline()
+	if !limited {
+		t.Fatal("it has no deadline")
+	}
+	time.Sleep(time.Until(end))
+	if !errors.Is(s.Err(), context.DeadlineExceeded) || s.timer != nil {
+		t.Errorf("the error is %v, the timer %v", s.Err(), s.timer)
+	}
+	<-s.Done()
+	s.stop()
+}
+
 // A call that need not wait takes one allocation, that of its context.
 func TestACallThatDoesNotWait(t *testing.T) {
 	poll := func() int32 { return 0 }
