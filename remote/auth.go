@@ -24,7 +24,7 @@ func (o *Options) secure(ctx context.Context, socket net.Conn, server bool, host
 	if o.Insecure {
 		for _, a := range []net.Addr{socket.LocalAddr(), socket.RemoteAddr()} {
 			if t, ok := a.(*net.TCPAddr); !ok || !t.IP.IsLoopback() {
-				return nil, invalid("connection", "%v is not on the loopback interface, and Options.Insecure is for that only: set TLS or Token", a)
+				return nil, invalid("connection", "%v is not on the loopback interface, and insecure connections are for that only: use a token or certificates", a)
 			}
 		}
 		return socket, nil
@@ -52,21 +52,19 @@ func (o *Options) secure(ctx context.Context, socket net.Conn, server bool, host
 	return c, err
 }
 
-var errPlain = errors.New("no TLS")
-
 // refusePlain returns the error of a peer that uses neither TLS nor a token, and tells such a client, which cannot know why the
 // connection ends.
 func refusePlain(socket net.Conn, server bool) error {
 	if server {
 		_ = socket.SetDeadline(time.Now().Add(lingers))
-		text := "this side needs TLS or a token, and Options.Insecure has none"
+		text := "this side needs TLS or a token, and an insecure connection has neither"
 		_, _ = socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), goodbye{reason: reasonRefused, text: text})))
 		if tcp, ok := socket.(*net.TCPConn); ok { // what was not read would make a reset of Close, which takes the goodbye away
 			_ = tcp.CloseWrite()
 			_, _ = io.CopyN(io.Discard, socket, maxControl)
 		}
 	}
-	return ended(errPlain, "the peer uses neither TLS nor a token, and this side does: set Options.TLS or Options.Token at both sides, or Insecure")
+	return ended(ErrInsecure, "the peer is insecure: it uses neither TLS nor a token, and this side does; both sides must use the same")
 }
 
 // config returns the configuration of TLS.

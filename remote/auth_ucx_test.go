@@ -108,6 +108,9 @@ func TestAuthentication(t *testing.T) {
 				if x.dial.Insecure && !strings.Contains(err.Error(), "needs TLS or a token") || x.listen.Insecure && !strings.Contains(err.Error(), "neither TLS nor a token") {
 					t.Errorf("only one side is insecure: %v", err)
 				}
+				if errors.Is(err, ErrInsecure) != (x.dial.Insecure || x.listen.Insecure) || strings.Contains(err.Error(), "Options") {
+					t.Errorf("the cause is that only one side is insecure, or not: %v", err)
+				}
 				var typed *ConnError
 				if !errors.As(err, &typed) || !errors.Is(err, core.ErrClosed) && !errors.Is(err, core.ErrInvalid) {
 					t.Errorf("error %v", err)

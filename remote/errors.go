@@ -11,6 +11,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
+// ErrInsecure is the cause of a [*ConnError] if one side of a connection uses Options.Insecure, and the other one TLS or a token.
+var ErrInsecure = errors.New("only one side is insecure")
+
 // ConnError is the error of a connection that has ended. All calls on the connection return it from then on. Err says why
 // the connection ended. It wraps
 //
@@ -18,8 +21,9 @@ import (
 //   - core.ErrClosed and io.EOF if the peer closed it; but Receive and All return core.ErrClosed and io.ErrUnexpectedEOF if
 //     the peer had sent tensors that were not received;
 //   - core.ErrClosed and io.ErrUnexpectedEOF if the peer ended without closing it, or the link was cut;
-//   - core.ErrClosed and os.ErrDeadlineExceeded if the peer showed no sign of life for Options.KeepAlive, or if UCX did not
-//     end a request of one side by KeepAlive after its time;
+//   - core.ErrClosed and os.ErrDeadlineExceeded if one side heard no sign of life of the other one for its
+//     Options.KeepAlive, or if UCX did not end a request of one side by KeepAlive after its time;
+//   - core.ErrClosed and [ErrInsecure] if only one side uses Options.Insecure;
 //   - core.ErrVersion if the peer uses another version of the messages;
 //   - core.ErrInvalid if a message of the peer broke the rules.
 type ConnError struct {
@@ -93,9 +97,17 @@ func (o *Options) told(g goodbye) error {
 	case reasonVersion:
 		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, g.text)
 	case reasonRefused:
-		return ended(io.EOF, "the peer refused the connection: %q", g.text)
+		cause := io.EOF
+		if o.Insecure { // so the peer is not
+			cause = ErrInsecure
+		}
+		return ended(cause, "the peer refused the connection: %q", g.text)
 	case reasonStalled:
 		return ended(errStalled, "the peer ended the connection: %q", g.text)
+	case reasonSilent:
+		return ended(os.ErrDeadlineExceeded, "the peer ended the connection, since it heard no sign of life of this process for longer than its keep-alive: %q", g.text)
+	case reasonLost:
+		return ended(io.ErrUnexpectedEOF, "the peer ended the connection, since it lost this process: %q", g.text)
 	}
 	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", g.reason, g.text)
 }
@@ -123,6 +135,10 @@ func farewell(err error) goodbye {
 		g.reason = reasonVersion
 	case errors.Is(err, errStalled):
 		g.reason = reasonStalled
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		g.reason = reasonSilent
+	case errors.Is(err, core.ErrClosed):
+		g.reason = reasonLost
 	}
 	return g
 }

@@ -314,3 +314,23 @@ func TestASilentPeer(t *testing.T) {
 	_ = l.Close()
 	_, _ = io.Copy(io.Discard, silent) // until the listener closes it
 }
+
+// A side that shows no sign of life for the other one's KeepAlive learns that this was why.
+func TestASilentSideLearnsWhy(t *testing.T) {
+	l, err := Listen("127.0.0.1:0", Options{Insecure: true, KeepAlive: 2 * minAlive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := Dial(t.Context(), l.Addr().String(), Options{Insecure: true, KeepAlive: maxAlive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	a.writing <- struct{}{} // it says nothing more
+	<-a.Done()
+	<-a.writing
+	if err := a.Err(); !errors.Is(err, core.ErrClosed) || !errors.Is(err, os.ErrDeadlineExceeded) || endName(err) != "silent" || !strings.Contains(err.Error(), "longer than its keep-alive") {
+		t.Errorf("the side that was silent has the error %v", err)
+	}
+}

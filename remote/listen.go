@@ -45,7 +45,7 @@ func Listen(address string, o Options) (*Listener, error) {
 	}
 	if a, ok := socket.Addr().(*net.TCPAddr); o.Insecure && (!ok || !a.IP.IsLoopback()) {
 		_ = socket.Close()
-		return nil, invalid("Listen", "%s is not on the loopback interface, and Options.Insecure is for that only: set TLS or Token", address)
+		return nil, invalid("Listen", "%s is not on the loopback interface, and insecure connections are for that only: use a token or certificates", address)
 	}
 	l := &Listener{options: o, socket: socket, conns: make(chan *Conn), ended: make(chan struct{})}
 	l.life, l.stop = context.WithCancel(context.Background())

@@ -106,4 +106,12 @@ func TestEndNames(t *testing.T) {
 			t.Errorf("%v is %q, want %q", err, got, want)
 		}
 	}
+	for err, want := range map[error]string{ // what the other side says when it is told
+		errClosedHere: "closed_by_peer", o.lost(os.ErrDeadlineExceeded): "silent", o.lost(io.EOF): "peer_ended", ended(errStalled, "x"): "stalled",
+		violation("x"): "rule_broken", core.Errorf(core.ErrVersion, "", "", "x"): "version",
+	} {
+		if got := endName(&ConnError{Err: o.told(farewell(err))}); got != want {
+			t.Errorf("the other side of %v is %q, want %q", err, got, want)
+		}
+	}
 }

@@ -55,6 +55,31 @@ var liveOffers = live.NewCounter("remote.Offer")
 // offerNumbers is the last number that an offer with a name has got.
 var offerNumbers atomic.Uint64
 
+// writableOffers has the writable offers of this process by their keys: a Put may come from the process itself.
+var writableOffers sync.Map // of [keySize]byte to *Offer
+
+// ownOffer reports whether the tensor lies in the memory of a writable offer of this process.
+func ownOffer(key [keySize]byte, t *core.Tensor) bool {
+	f, _ := writableOffers.Load(key)
+	if f == nil {
+		return false
+	}
+	offered := f.(*Offer).memory()
+	b, err := t.Buffer()
+	return err == nil && offered != nil && offered == b.Origin()
+}
+
+// memory returns the origin of the offered memory, by which the work on it is ordered, or nil if the offer has ended.
+func (f *Offer) memory() *core.Buffer {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.tensor == nil {
+		return nil
+	}
+	b, _ := f.tensor.Buffer() // which is open
+	return b.Origin()
+}
+
 // offers are the offers of a listener or of a connection. The zero value is empty.
 type offers struct {
 	mu     sync.Mutex
@@ -91,6 +116,9 @@ func (s *offers) add(o *Offer) error {
 		s.byKey, s.byName = make(map[[keySize]byte]*Offer), make(map[string]*Offer)
 	}
 	s.byKey[o.key] = o
+	if o.writable {
+		writableOffers.Store(o.key, o)
+	}
 	if o.name != "" {
 		o.number = offerNumbers.Add(1)
 		s.byName[o.name] = o
@@ -171,9 +199,9 @@ func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
 	case !t.DeviceID().Type.HostAccessible() && t.Device() == nil:
 		return nil, core.Errorf(core.ErrDevice, "remote", "Offer", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
 	case o.Writable && t.ReadOnly():
-		return nil, core.Errorf(core.ErrReadOnly, "remote", "Offer", "the tensor is read-only: offer it without Writable")
+		return nil, core.Errorf(core.ErrReadOnly, "remote", "Offer", "the tensor is read-only: a writable offer needs another one")
 	case o.Writable && !t.Layout().IsContiguous():
-		return nil, core.Errorf(core.ErrLayout, "remote", "Offer", "the tensor is not contiguous: offer it without Writable, or a contiguous copy")
+		return nil, core.Errorf(core.ErrLayout, "remote", "Offer", "the tensor is not contiguous: a writable offer needs a contiguous one")
 	case t.NumBytes() > maxBytes:
 		return nil, core.Errorf(core.ErrLayout, "remote", "Offer", "the tensor has %d bytes; %d are possible", t.NumBytes(), int64(maxBytes))
 	}
@@ -246,6 +274,7 @@ func (f *Offer) Close() error {
 	}
 	f.once.Do(func() {
 		f.home.drop(f)
+		writableOffers.CompareAndDelete(f.key, f)
 		f.mu.Lock()
 		t := f.tensor
 		f.tensor = nil

@@ -369,6 +369,47 @@ func (c *Conn) requested() int64 {
 	return int64(c.requests)
 }
 
+// A Put reads memory of the offer that it writes, in one process: some rows of it, all of it, and another view of the same memory.
+func TestPutOfTheOfferedMemory(t *testing.T) {
+	for name, d := range map[string]core.Device{
+		"host": host(t), "device": coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Opaque: true}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep := coretest.Keep(t)
+			a, b := connect(t, Options{})
+			x := keep(on(t, d, 4*pieceBytes, 1).Reshape(4, pieceBytes))
+			f := offer(t, a, x, OfferOptions{Writable: true})
+			onHost := func(y *core.Tensor) *core.Tensor {
+				h := keep(core.Empty(t.Context(), host(t), y.DType(), y.Shape(), core.AllocOptions{}))
+				if err := d.Copy(t.Context(), nil, h, keep(y.Clone(t.Context()))); err != nil {
+					t.Fatal(err)
+				}
+				return h
+			}
+			front, back := keep(x.Slice(0, 0, 2, 1)), keep(x.Slice(0, 2, 4, 1))
+			want := onHost(front)
+			r, err := b.PutRows(t.Context(), f.Descriptor(), 2, front)
+			if err != nil || r.BytesCopied < r.Bytes || r.Reason == "" {
+				t.Fatalf("PutRows returned %v\n%v", err, r)
+			}
+			wantEqual(t, want, onHost(back))
+			for _, y := range []*core.Tensor{x, keep(x.Slice(0, 3, -1, -1))} {
+				want := onHost(y)
+				if _, err := b.Put(t.Context(), f.Descriptor(), y); err != nil {
+					t.Fatal(err)
+				}
+				wantEqual(t, want, onHost(x))
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Put(t.Context(), f.Descriptor(), x); !errors.Is(err, core.ErrClosed) {
+				t.Errorf("Put to an offer that has ended returned %v", err)
+			}
+		})
+	}
+}
+
 // A Put that fails half-way is the failed last write of the tensor.
 func TestPutThatFails(t *testing.T) {
 	t.Run("direct", func(t *testing.T) {

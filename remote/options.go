@@ -70,20 +70,20 @@ func (o *Options) check() error {
 	}
 	switch secure := o.TLS != nil || len(o.Token) > 0; {
 	case o.Insecure && secure:
-		return wrong("Insecure is set together with TLS or Token: choose one")
+		return wrong("an insecure connection excludes a token and certificates: choose one")
 	case !o.Insecure && !secure:
-		return wrong("neither TLS nor Token is set: a connection needs one of them, or Insecure on the loopback interface")
+		return wrong("there is neither a token nor a certificate: a connection needs one of them, or must be insecure, on the loopback interface only")
 	case len(o.Token) > 0 && len(o.Token) < minToken || len(o.Token) > maxToken:
 		return wrong("the token has %d bytes: %d to %d are possible", len(o.Token), minToken, maxToken)
 	case o.KeepAlive < minAlive || o.KeepAlive > maxAlive:
-		return wrong("KeepAlive is %v: %v to %v are possible", o.KeepAlive, minAlive, maxAlive)
+		return wrong("the keep-alive is %v: %v to %v are possible", o.KeepAlive, minAlive, maxAlive)
 	case o.Poll < 0:
-		return wrong("Poll is %v, and cannot be negative", o.Poll)
+		return wrong("the time to poll is %v, and cannot be negative", o.Poll)
 	case l.Tensors < 0 || l.Tensors > maxTensors || l.Bytes < 0 || l.Requests < 0 || l.Requests > maxRequests:
-		return wrong("Limits are %+v: no field may be negative, Tensors may be at most %d and Requests %d", *l, maxTensors, maxRequests)
+		return wrong("the limits are %d tensors, %d bytes and %d requests: none may be negative, and at most %d tensors and %d requests are possible", l.Tensors, l.Bytes, l.Requests, maxTensors, maxRequests)
 	}
 	if o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetClientCertificate == nil {
-		return wrong("TLS has no certificate of this process: both sides must present one")
+		return wrong("there is no certificate of this process for TLS: both sides must present one")
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (c *Conn) endOfTensors(err error) error {
 		return err
 	}
 	return &ConnError{Peer: c.raw.RemoteAddr().String(), Err: ended(errors.Join(io.ErrUnexpectedEOF, syscall.ECONNRESET), // libdlx passes the errno on
-		"the peer closed the connection, and %d of the %d tensors that it sent were not received: let it call WaitReceived before Close", c.promised-here, c.promised)}
+		"the peer closed the connection, and %d of the %d tensors that it sent were not received: let it wait until they are before it closes the connection", c.promised-here, c.promised)}
 }
 
 // finished notes that a tensor was received, or is lost. Calls of Receive may end in another order than they have begun, and

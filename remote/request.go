@@ -113,7 +113,7 @@ func (c *Conn) fetchRows(ctx context.Context, descriptor []byte, start, stop int
 		return nil, Report{}, err
 	}
 	if q.bytes > c.options.Limits.Bytes {
-		return nil, Report{}, core.Errorf(core.ErrOutOfMemory, "remote", "Fetch", "%d bytes were asked for, and Options.Limits permit %d", q.bytes, c.options.Limits.Bytes)
+		return nil, Report{}, core.Errorf(core.ErrOutOfMemory, "remote", "Fetch", "%d bytes were asked for, and this process permits %d: raise its limit of bytes", q.bytes, c.options.Limits.Bytes)
 	}
 	r := Report{Device: device.ID(), Mechanism: exchange.Direct, Bytes: q.bytes}
 	t, err := c.fetch(ctx, &q, m, device, &r)
@@ -276,6 +276,9 @@ func (c *Conn) answer(k control, payload []byte) error {
 // shape. It returns when the elements are there. The caller still owns t. If Put fails after it has begun, some elements
 // are overwritten, and the peer's tensor reports the error to whoever reads it.
 //
+// If t lies in the memory of the offer, which is of this process then, Put sends a copy of t, since nothing can be read from
+// memory while Put writes it.
+//
 // Put returns the errors of [Conn.Send] for t, those of [Conn.Fetch] for the descriptor, core.ErrDType or core.ErrLayout if
 // t has another type or shape, and core.ErrReadOnly if the offer is not writable.
 func (c *Conn) Put(ctx context.Context, descriptor []byte, t *core.Tensor) (Report, error) {
@@ -339,6 +342,16 @@ func (c *Conn) put(ctx context.Context, descriptor []byte, start int64, t *core.
 }
 
 func (c *Conn) putRows(ctx context.Context, q *request, t *core.Tensor, r *Report) error {
+	if ownOffer(q.key, t) { // else the Put would wait for itself
+		x, err := t.Clone(ctx)
+		if err != nil {
+			return err
+		}
+		defer x.Close()
+		r.because("it lies in the memory of the offer: its elements were copied")
+		r.BytesCopied += t.NumBytes()
+		t = x
+	}
 	a, err := c.ask(ctx, q, nil)
 	if err != nil {
 		return err

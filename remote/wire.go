@@ -154,6 +154,8 @@ const (
 	reasonVersion               // the peer uses another version
 	reasonRefused               // the peer has not proved who it is
 	reasonStalled               // a request of the peer has stalled
+	reasonSilent                // the peer showed no sign of life
+	reasonLost                  // UCX or the control connection has failed
 )
 
 // goodbye is what a side says when it ends the connection.
