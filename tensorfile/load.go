@@ -143,8 +143,9 @@ type LoadReport struct {
 // LoadedFile says how a file was read.
 type LoadedFile struct {
 	Path    string   `json:"path"`
-	Bytes   int64    `json:"bytes"`  // of the file
-	Cached  float64  `json:"cached"` // the part of the wanted bytes that was in the page cache before, from 0 to 1; -1 if not known
+	Bytes   int64    `json:"bytes"`        // of the file, or of all tensors of a source
+	Wanted  int64    `json:"bytes_wanted"` // of the loaded elements, as the file has them
+	Cached  float64  `json:"cached"`       // the part of the wanted bytes that was in the page cache before, from 0 to 1; -1 if not known
 	Read    ReadMode `json:"read"`
 	Reason  string   `json:"reason"` // why it was read so
 	Tensors int      `json:"tensors"`

@@ -32,6 +32,7 @@ func (l *loader) count() {
 	l.report.Tensors = len(l.wants)
 	for _, w := range l.wants {
 		l.report.Bytes += w.bytes()
+		w.s.report.Wanted += w.bytes()
 		l.report.Loaded += w.size()
 		if w.e.Swapped {
 			l.report.Swapped++

@@ -285,6 +285,7 @@ func (f *fetching) result(infos []Info) *Loaded {
 	for _, info := range infos {
 		file.Bytes += info.Bytes
 	}
+	file.Wanted = r.Bytes
 	r.Files = []LoadedFile{file}
 	r.Time = time.Since(f.start)
 	r.Rate = float64(r.Bytes) / r.Time.Seconds()

@@ -106,7 +106,7 @@ func (a *app) benchPeer(ctx context.Context, f benchFlags) (r peerBench, err err
 		return r, err
 	}
 	options.Poll = f.poll
-	c, err := remote.Dial(ctx, f.peer, options)
+	c, err := dial(ctx, f.peer, options)
 	if err != nil {
 		return r, err
 	}

@@ -126,7 +126,7 @@
 //     the elements in the files), bytes_read, bytes_by_device (of them, read by the device itself;
 //     omitted if there are none), tensors_swapped (from the other byte order; omitted if 0), bytes_loaded, allocations, threads, buffers
 //     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
-//     path, bytes, cached, read ("map", "direct", "cufile", "buffered", or "source" for a process at ucx://ADDRESS), reason, tensors; refused[] of it:
+//     path, bytes, bytes_wanted (of them, those of the loaded elements), cached, read ("map", "direct", "cufile", "buffered", or "source" for a process at ucx://ADDRESS), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.
 //   - serve: address (at which it listened), device, tensors[]: tensor, dtype, shape, bytes; bytes (of all of
 //     them), connections, served and refused (requests), bytes_sent, duration_ns.

@@ -221,7 +221,7 @@ func (r loadResult) writeText(w io.Writer) {
 	}
 	row(w, "FILE", "BYTES", "TENSORS", "CACHED", "READ", "REASON")
 	for _, f := range r.Report.Files {
-		row(w, shownName(f.Path), formatBytes(f.Bytes), strconv.Itoa(f.Tensors), formatPart(f.Cached), string(f.Read), printable(f.Reason))
+		row(w, shownName(f.Path), formatBytes(f.Wanted), strconv.Itoa(f.Tensors), formatPart(f.Cached), string(f.Read), printable(f.Reason))
 	}
 	if len(r.Runs) > 1 {
 		row(w, "\nRUN", "TIME", "GB/S", "CACHED")

@@ -132,8 +132,8 @@ func cachedPart(files []tensorfile.LoadedFile) float64 {
 		if f.Cached < 0 {
 			return -1
 		}
-		cached += f.Cached * float64(f.Bytes)
-		all += float64(f.Bytes)
+		cached += f.Cached * float64(f.Wanted)
+		all += float64(f.Wanted)
 	}
 	if all == 0 {
 		return -1

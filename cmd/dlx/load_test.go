@@ -32,6 +32,9 @@ func TestLoadReportsWhatItRead(t *testing.T) {
 					continue
 				}
 				r := decode[loadResult](t, o, "load")
+				if f := r.Report.Files[0]; f.Wanted != r.Report.Bytes || f.Wanted > f.Bytes {
+					t.Errorf("%s, %v: %d bytes were loaded; %+v", file, flags, r.Report.Bytes, f)
+				}
 				if !*r.Verified || len(r.Runs) != 1 || r.Report.Device.String() != to || r.Report.Bytes <= 0 || r.Median <= 0 || r.Report.Tensors == 0 || r.Report.Files[0].Reason == "" {
 					t.Errorf("%+v", r)
 				}

@@ -105,6 +105,18 @@ func (f *peerFlags) options(a *app) (o remote.Options, err error) {
 	return o, nil
 }
 
+// dial connects to dlx serve. The caller closes the connection.
+func dial(ctx context.Context, address string, options remote.Options) (*remote.Conn, error) {
+	c, err := remote.Dial(ctx, address, options)
+	switch {
+	case !errors.Is(err, remote.ErrInsecure):
+		return c, err
+	case options.Insecure:
+		return nil, fmt.Errorf("%w: leave out --insecure, and give the --token-file or the --cert, --key and --ca that fit to those of the other side", err)
+	}
+	return nil, fmt.Errorf("%w: give --insecure on both sides, or start the other one with a --token-file or --cert, --key and --ca", err)
+}
+
 // dialSource connects to dlx serve, and returns a source of its tensors. The caller closes the connection.
 func (a *app) dialSource(ctx context.Context, arg string, f *peerFlags) (*remote.Source, *remote.Conn, error) {
 	address, err := peerAddress(arg)
@@ -115,7 +127,7 @@ func (a *app) dialSource(ctx context.Context, arg string, f *peerFlags) (*remote
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := remote.Dial(ctx, address, options)
+	c, err := dial(ctx, address, options)
 	if err != nil {
 		return nil, nil, err
 	}

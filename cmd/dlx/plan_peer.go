@@ -164,7 +164,7 @@ func (a *app) planPeer(ctx context.Context, f planFlags) (peerPlan, error) {
 	if err != nil {
 		return r, err
 	}
-	c, err := remote.Dial(ctx, address, options)
+	c, err := dial(ctx, address, options)
 	if ctx.Err() != nil {
 		return r, ctx.Err()
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -66,7 +65,8 @@ func newServeCommand(a *app) *cobra.Command {
 		Use:   "serve [FILE...] --listen ADDRESS",
 		Short: "Offer the tensors of files to other machines",
 		Long: `Offer the tensors of files to processes on other machines, which take them by dlx load
-ucx://ADDRESS or by package remote, until the command is interrupted. FILE may also be an index of
+ucx://ADDRESS or by package remote, until the command is interrupted. The log says when it begins, with the address, and what each peer
+has taken, once a second. The result is printed at the end. FILE may also be an index of
 several files or a folder, as for dlx inspect.
 
 Files are mapped: their bytes are read when somebody asks for them. They must not be truncated
@@ -169,7 +169,7 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "no tensor matches %q; dlx inspect lists the tensors of a file", f.only)
 	}
 	start := time.Now()
-	a.log.Info().Str("address", s.r.Address).Int("tensors", len(s.r.Tensors)).Str("bytes", formatBytes(s.r.Bytes)).Msg("serving until interrupted")
+	a.log.Info().Str("address", s.r.Address).Int("tensors", len(s.r.Tensors)).Str("bytes", formatBytes(s.r.Bytes)).Str("names", s.names()).Msg("serving until interrupted")
 	err = s.accept(ctx)
 	s.r.Duration = time.Since(start)
 	return &s.r, err
@@ -258,15 +258,48 @@ func (s *serving) accept(ctx context.Context) error {
 	}
 }
 
+// names returns the names of the first tensors.
+func (s *serving) names() string {
+	const most = 3
+	var names []string
+	for _, t := range s.r.Tensors[:min(most, len(s.r.Tensors))] {
+		names = append(names, shownName(t.Tensor))
+	}
+	text := strings.Join(names, ", ")
+	if n := len(s.r.Tensors) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// tellEvery is how often dlx serve says what a peer has taken. A test changes it.
+var tellEvery = time.Second
+
+// tell says what the peer has taken, each time that there is something new, until the connection ends.
+func (s *serving) tell(ctx context.Context, c *remote.Conn) {
+	ticks := time.NewTicker(tellEvery)
+	defer ticks.Stop()
+	for told := int64(0); ; {
+		select {
+		case <-ticks.C:
+		case <-c.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+		if x := c.Stats(); x.Served > told {
+			told = x.Served
+			s.log.Info().Stringer("peer", c.Peer()).Int64("requests", x.Served).Str("sent", formatBytes(x.BytesSent)).Msg("taken")
+		}
+	}
+}
+
 // follow waits for the end of a connection, and counts what it has done.
 func (s *serving) follow(ctx context.Context, c *remote.Conn) {
 	if s.bench {
 		s.echo(ctx, c)
 	}
-	select {
-	case <-c.Done():
-	case <-ctx.Done():
-	}
+	s.tell(ctx, c)
 	why := c.Err()
 	_ = c.Close()
 	x := c.Stats()
@@ -277,5 +310,5 @@ func (s *serving) follow(ctx context.Context, c *remote.Conn) {
 	if why != nil && !errors.Is(why, io.EOF) {
 		event = s.log.Warn().Err(validError{why})
 	}
-	event.Stringer("peer", c.Peer()).Str("requests", strconv.FormatInt(x.Served, 10)).Str("sent", formatBytes(x.BytesSent)).Msg("disconnected")
+	event.Stringer("peer", c.Peer()).Int64("requests", x.Served).Str("sent", formatBytes(x.BytesSent)).Msg("disconnected")
 }

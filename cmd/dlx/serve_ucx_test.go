@@ -26,12 +26,14 @@ import (
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/remote"
 	"github.com/dlx-go/dlx/stream"
 )
 
 // served is a dlx serve that runs.
 type served struct {
 	url  string
+	log  chan string    // the lines of its log as they come
 	stop func() outcome // interrupts it, and returns what it has left
 }
 
@@ -53,17 +55,19 @@ func startServe(t *testing.T, args ...string) served {
 		_ = stderr.Close()
 		ended <- code
 	}()
-	address, read := make(chan string, 1), make(chan struct{})
+	address, read, log := make(chan string, 1), make(chan struct{}), make(chan string, 1000)
 	go func() {
 		defer close(read)
 		lines := bufio.NewScanner(r)
 		for lines.Scan() {
 			all.WriteString(lines.Text() + "\n")
+			log <- lines.Text()
 			if m := regexp.MustCompile(`serving.* address=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
 				address <- m[1]
 			}
 		}
 		close(address)
+		close(log)
 	}()
 	stop := func() outcome {
 		interrupt()
@@ -76,7 +80,7 @@ func startServe(t *testing.T, args ...string) served {
 	if !ok {
 		t.Fatalf("dlx serve: %+v", stop())
 	}
-	return served{peerScheme + at, stop}
+	return served{peerScheme + at, log, stop}
 }
 
 // secret writes a file with a secret.
@@ -113,7 +117,7 @@ func TestServeAndLoad(t *testing.T) {
 		}
 		for args, want := range map[string]string{
 			"--only nothing --token-file " + token: "no tensor matches",
-			"--insecure":                           "closed",
+			"--insecure":                           "leave out --insecure, and give the --token-file",
 			"--token-file " + secret(t, "another secret of 32 bytes......"): "another token",
 			"--token-file " + secret(t, "short"):                            "has 5 bytes",
 			"--token-file nosuch":                                           "nosuch",
@@ -143,6 +147,51 @@ func TestServePrintsWhatItHasServed(t *testing.T) {
 	want := "TENSOR            BYTES\ntotal float64[]   8 B\n\naddress: ADDRESS, device: cpu, tensors: 1, bytes: 8 B\nconnections: 1, requests: "
 	if squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }; o.code != exitOK || !strings.HasPrefix(squeeze(text), squeeze(want)) {
 		t.Errorf("exit code %d:\n%swant\n%s", o.code, text, want)
+	}
+}
+
+// The log says what is offered when it begins, and what a peer takes while the connection lasts.
+func TestServeSaysWhatPeersTake(t *testing.T) {
+	before := tellEvery
+	tellEvery = time.Millisecond
+	defer func() { tellEvery = before }()
+	s := startServe(t, tensors, "--insecure")
+	defer s.stop() // first, since it reads tellEvery
+	if line := <-s.log; !regexp.MustCompile(`serving until interrupted address=127\.0\.0\.1:\d+ bytes="[^"]+" names="\w+, \w+, \w+ and \d+ more" tensors=\d+$`).MatchString(line) {
+		t.Errorf("it begins with %q", line)
+	}
+	c, err := remote.Dial(t.Context(), strings.TrimPrefix(s.url, peerScheme), remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if line := <-s.log; !strings.Contains(line, "connected peer=127.0.0.1:") {
+		t.Errorf("then it says %q", line)
+	}
+	list, err := c.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := cpu.New().Open(t.Context(), core.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	for i := range 2 {
+		x, _, err := c.Fetch(t.Context(), list[i].Descriptor, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = x.Close()
+		if line := <-s.log; !regexp.MustCompile(fmt.Sprintf(`taken peer=127\.0\.0\.1:\d+ requests=%d sent="\d+ B"$`, i+1)).MatchString(line) {
+			t.Errorf("after %d tensors it says %q", i+1, line)
+		}
+	}
+	if o := dlx(t, "load", s.url, "--only", "total", "--to", "cpu", "--insecure"); o.code != exitOK || !strings.Contains(o.stdout, "\n"+s.url+"  8 B    1        -       source  by ") {
+		t.Errorf("one of the tensors: exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if o := dlx(t, "load", s.url, "--to", "cpu", "--token-file", secret(t, "0123456789abcdef\n")); o.code != exitFailed || !strings.Contains(o.stderr, "give --insecure on both sides") {
+		t.Errorf("with a token, exit code %d: %s", o.code, o.stderr)
 	}
 }
 
