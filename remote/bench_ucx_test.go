@@ -18,10 +18,7 @@ import (
 // benchVariable makes the test binary the peer of a benchmark.
 const benchVariable = "DLX_REMOTE_BENCH"
 
-const (
-	benchPoll       = 5 * time.Millisecond
-	benchGoroutines = 2 // that send, and that receive, for the bandwidth: one tensor begins while another one is on its way
-)
+const benchPoll = 5 * time.Millisecond
 
 // benchPeer receives tensors, and sends back those whose label says so. It does not return.
 func benchPeer(address string) {
@@ -30,9 +27,6 @@ func benchPeer(address string) {
 	if err == nil {
 		var c *Conn
 		if c, err = Dial(ctx, address, Options{Insecure: true, Poll: benchPoll}); err == nil {
-			for range benchGoroutines - 1 {
-				go benchAnswer(ctx, c, d)
-			}
 			benchAnswer(ctx, c, d)
 		}
 	}
@@ -102,24 +96,8 @@ func BenchmarkRemote(b *testing.B) {
 		x := row(b, n, 1)
 		b.Run(fmt.Sprintf("bandwidth/%dMiB", n>>20), func(b *testing.B) {
 			b.SetBytes(int64(n))
-			room, errs := make(chan struct{}), make(chan error, benchGoroutines)
-			for range benchGoroutines {
-				go func() {
-					var err error
-					for range room {
-						if err == nil {
-							_, err = c.Send(ctx, x)
-						}
-					}
-					errs <- err
-				}()
-			}
 			for b.Loop() {
-				room <- struct{}{}
-			}
-			close(room)
-			for range benchGoroutines {
-				if err := <-errs; err != nil {
+				if _, err := c.Send(ctx, x); err != nil {
 					b.Fatal(err)
 				}
 			}

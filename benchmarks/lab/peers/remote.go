@@ -29,9 +29,6 @@ const (
 	remoteMeasure  = "measure"
 	remotePeer     = "remote" // the name of the adapter
 	remotePoll     = 5 * time.Millisecond
-
-	// How many goroutines send and receive, so that a tensor is on its way while the next one begins.
-	remoteGoroutines = 2
 )
 
 // remoteOrder is what this program tells the process that measures.
@@ -152,18 +149,6 @@ func answerRemote(ctx context.Context, host core.Device, address string) error {
 		return err
 	}
 	defer c.Close()
-	errs := make(chan error, remoteGoroutines)
-	for range remoteGoroutines {
-		go func() { errs <- answerTensors(ctx, c, host) }()
-	}
-	var all error
-	for range remoteGoroutines {
-		all = errors.Join(all, <-errs)
-	}
-	return all
-}
-
-func answerTensors(ctx context.Context, c *remote.Conn, host core.Device) error {
 	for {
 		t, r, err := c.Receive(ctx, host)
 		if err == nil && r.Label != "" {
@@ -274,24 +259,15 @@ func (o remoteOrder) latency(ctx context.Context, c *remote.Conn, host core.Devi
 	return times[len(times)/2] / 2, nil
 }
 
-// bandwidth sends from several goroutines.
+// bandwidth sends from one goroutine. With two at each side, both processes want more than the two processors of a small machine.
 func (o remoteOrder) bandwidth(ctx context.Context, c *remote.Conn, t *core.Tensor) (time.Duration, error) {
 	pass := func(n int) error {
-		errs := make(chan error, remoteGoroutines)
-		for i := range remoteGoroutines {
-			go func() {
-				var err error
-				for k := i; k < n && err == nil; k += remoteGoroutines {
-					_, err = c.Send(ctx, t)
-				}
-				errs <- err
-			}()
+		for range n {
+			if _, err := c.Send(ctx, t); err != nil {
+				return err
+			}
 		}
-		var all error
-		for range remoteGoroutines {
-			all = errors.Join(all, <-errs)
-		}
-		return errors.Join(all, c.WaitReceived(ctx))
+		return c.WaitReceived(ctx)
 	}
 	if err := pass(max(1, o.N/10)); err != nil {
 		return 0, err
