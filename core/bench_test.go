@@ -20,6 +20,23 @@ func BenchmarkWrapClose(b *testing.B) {
 	}
 }
 
+// BenchmarkWrapCloseParallel is that from as many goroutines as there are processors.
+func BenchmarkWrapCloseParallel(b *testing.B) {
+	m := core.Memory{ID: core.CPU, Handle: 256, Size: 24}
+	s := core.Spec{DType: core.TypeFloat32, Shape: []int64{2, 3}, Strides: []int64{3, 1}}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			t, err := core.Wrap(m, s)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			t.Close()
+		}
+	})
+}
+
 func BenchmarkSliceClose(b *testing.B) {
 	base, err := core.FromSlice(make([]float32, 12), 3, 4)
 	if err != nil {
@@ -34,6 +51,27 @@ func BenchmarkSliceClose(b *testing.B) {
 		}
 		t.Close()
 	}
+}
+
+// BenchmarkSliceCloseParallel is that from as many goroutines as there are processors. Each of them has a tensor of its own.
+func BenchmarkSliceCloseParallel(b *testing.B) {
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		base, err := core.FromSlice(make([]float32, 12), 3, 4)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		defer base.Close()
+		for pb.Next() {
+			t, err := base.Slice(0, 0, 3, 2)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			t.Close()
+		}
+	})
 }
 
 // BenchmarkCheckCopy is what every copy pays before any work.

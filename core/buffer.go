@@ -168,10 +168,10 @@ func (b *Buffer) free() {
 		if owner != nil {
 			owner.Free()
 		}
-		freedBuffers.Add(1)
+		shardHere().freed.Add(1)
 	} else if ordered, ok := owner.(orderedOwner); ok {
 		ordered.FreeAfter(pending)
-		freedBuffers.Add(1)
+		shardHere().freed.Add(1)
 	} else {
 		go freeLater(owner, pending)
 	}
@@ -186,7 +186,7 @@ func freeLater(owner Owner, pending []Event) {
 	if owner != nil {
 		owner.Free()
 	}
-	freedBuffers.Add(1)
+	shardHere().freed.Add(1)
 }
 
 // Ready returns the event of the last write, or nil if that write is done and did not

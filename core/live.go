@@ -13,10 +13,7 @@ import (
 func Live() map[string]int64 {
 	open := live.Counts()
 	// The counters may release tensors and buffers, so count these last.
-	closed, freed := closedTensors.Load(), freedBuffers.Load()
-	tensors := wrapped.handedOut()
-	open["core.Buffer"] = tensors - freed
-	open["core.Tensor"] = tensors + views.handedOut() - closed
+	open["core.Buffer"], open["core.Tensor"] = openCounts()
 	return open
 }
 

@@ -36,24 +36,15 @@ type share struct{ buf atomic.Pointer[Buffer] }
 // source allocates tensors. The number of tensors that it allocated follows from its
 // position in the chunk, so that making a tensor need not update a counter; see [Live].
 type source struct {
-	buffers bool // allocate a buffer with each tensor
-
-	chunk atomic.Pointer[chunk] // the chunk that slots are taken from
-	mu    sync.Mutex            // held to replace chunk; guards full
-	full  int64                 // number of chunks that were used up
+	chunk atomic.Pointer[chunk] // the chunk that slots are taken from; nil at first, and after leave
+	mu    sync.Mutex            // held to change chunk; guards what follows
+	taken int64                 // slots of earlier chunks
+	seen  int32                 // slots of chunk that were taken when leave was called last; -1 if it was not called
 }
 
-var (
-	wrapped = source{buffers: true} // tensors on new buffers
-	views   source                  // tensors on existing buffers
-
-	closedTensors atomic.Int64 // all other tensors that were allocated are open
-	freedBuffers  atomic.Int64
-)
-
-// take allocates a tensor without a share, and its buffer, if the source allocates
-// buffers. The caller opens the share, or adds to closedTensors and freedBuffers.
-func (s *source) take() (*Tensor, *Buffer) {
+// take allocates a tensor without a share, and its buffer, if buffers is set, which is the same in each call for a
+// source. The caller opens the share, or adds to closed and freed of a shard.
+func (s *source) take(buffers bool) (*Tensor, *Buffer) {
 	for {
 		c := s.chunk.Load()
 		if c != nil {
@@ -66,34 +57,65 @@ func (s *source) take() (*Tensor, *Buffer) {
 				return t, &c.buffers[i]
 			}
 		}
-		s.replace(c)
+		s.replace(c, buffers)
 	}
 }
 
 // replace replaces a full chunk by a new one, unless another goroutine has done so.
-func (s *source) replace(full *chunk) {
+func (s *source) replace(full *chunk, buffers bool) {
+	if !s.replaceLocked(full, buffers) {
+		return
+	}
+	// A chunk from which nobody takes slots any more would keep its lost tensors from being closed.
+	next := &shards[replaced.Add(1)%uint32(len(shards))]
+	next.wrapped.leave()
+	next.views.leave()
+}
+
+// replaced is the number of chunks that were replaced.
+var replaced atomic.Uint32
+
+func (s *source) replaceLocked(full *chunk, buffers bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.chunk.Load() != full {
-		return
+		return false
 	}
 	fresh := &chunk{shares: new(shares)}
-	if s.buffers {
+	if buffers {
 		fresh.buffers = new([slotsPerChunk]Buffer)
 	}
 	chunks.add(fresh.shares)
 	runtime.AddCleanup(fresh, closeLost, fresh.shares)
 	if full != nil {
-		s.full++
+		s.taken += slotsPerChunk
 	}
+	s.seen = -1
 	s.chunk.Store(fresh)
+	return true
+}
+
+// leave gives up the chunk if no slot was taken from it since the last call.
+func (s *source) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chunk.Load()
+	if c == nil {
+		return
+	}
+	if used := c.used.Load(); used != s.seen {
+		s.seen = used
+		return
+	}
+	s.taken += int64(min(c.used.Swap(slotsPerChunk), slotsPerChunk)) // whoever still has c finds it full
+	s.chunk.Store(nil)
 }
 
 // handedOut returns the number of slots taken so far.
 func (s *source) handedOut() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.full * slotsPerChunk
+	n := s.taken
 	if c := s.chunk.Load(); c != nil {
 		n += int64(min(c.used.Load(), slotsPerChunk))
 	}
@@ -157,7 +179,7 @@ func (s *share) close() bool {
 	if traces.any.Load() {
 		traceClose(s)
 	}
-	closedTensors.Add(1)
+	shardHere().closed.Add(1)
 	b.Release()
 	return true
 }

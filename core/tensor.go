@@ -54,10 +54,11 @@ func Wrap(m Memory, s Spec) (*Tensor, error) { return wrap("Wrap", m, s) }
 
 // wrap is Wrap. Its errors name call.
 func wrap(call string, m Memory, s Spec) (*Tensor, error) {
-	t, b := wrapped.take()
+	here := shardHere()
+	t, b := here.wrapped.take(true)
 	if err := t.init(call, &m, &s); err != nil {
-		closedTensors.Add(1)
-		freedBuffers.Add(1)
+		here.closed.Add(1)
+		here.freed.Add(1)
 		return nil, err
 	}
 	b.mem, b.reads = m, t.flags&FlagReadOnly != 0
@@ -82,9 +83,10 @@ func newTensor(call string, b *Buffer, s Spec) (*Tensor, error) {
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
-	t, _ := views.take()
+	here := shardHere()
+	t, _ := here.views.take(false)
 	if err := t.init(call, &b.mem, &s); err != nil {
-		closedTensors.Add(1)
+		here.closed.Add(1)
 		b.Release()
 		return nil, err
 	}

@@ -411,7 +411,7 @@ func TestHammerViewsAndClose(t *testing.T) {
 // with those before, which the net could otherwise not tell from open ones.
 func leaveChunk(t *testing.T) {
 	t.Helper()
-	for range 256 {
+	for range 4000 {
 		v, err := core.FromSlice([]byte{})
 		if err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func lose() {
 	for range lost {
 		_, _ = core.FromSlice([]int8{1})
 	}
-	for range 200 { // fills up what the last of them share with others
+	for range 4000 { // core gives up what the last of them share with others
 		x, _ := core.FromSlice([]int8{1})
 		_ = x.Close()
 	}

@@ -118,3 +118,24 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRoundTripParallel is that from as many goroutines as there are processors.
+func BenchmarkRoundTripParallel(b *testing.B) {
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		tensor := iota32(b, 2, 3, 4)
+		for pb.Next() {
+			m, err := dlpack.Export(tensor)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			back, err := dlpack.Import(m, dlpack.ImportOptions{})
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			back.Close()
+		}
+	})
+}
