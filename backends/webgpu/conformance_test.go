@@ -39,6 +39,15 @@ func TestConformanceWithSmallRanges(t *testing.T) {
 	}, backendtest.Options{Variant: 0, Variants: 3})
 }
 
+// Transposed planes and channels go through workgroup memory, as on a GPU.
+func TestConformanceOfAGPU(t *testing.T) {
+	backendtest.Run(t, func(tb testing.TB) core.Device {
+		d := open(tb)
+		d.(*device).limits.Tiles = true
+		return d
+	}, backendtest.Options{Variant: 1, Variants: 3})
+}
+
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 	backendtest.Programs(t, open, 1000, backendtest.Options{})
 }

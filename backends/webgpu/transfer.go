@@ -4,6 +4,7 @@ package webgpu
 
 import (
 	"errors"
+	"iter"
 	"runtime"
 	"unsafe"
 
@@ -297,21 +298,30 @@ func (d *device) move(dst, src *buffer, c copyplan.Copy) error {
 			}
 		}))
 	}
+	list, err := d.launches(dst, src, gpucopy.Plan(c, d.limits))
+	if err != nil {
+		return err
+	}
+	return d.launch(list)
+}
+
+// launches returns the launches of a plan.
+func (d *device) launches(dst, src *buffer, plan iter.Seq[gpucopy.Dispatch]) ([]launch, error) {
 	var list []launch
-	for p := range gpucopy.Plan(c, d.limits) {
+	for p := range plan {
 		pipeline, err := d.pipeline(p.Shader, p.Shader.WGSL)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, launch{
 			pipeline, wgpu.Range{Buffer: dst.handle, Offset: p.Dst.Offset, Size: p.Dst.Size}, wgpu.Range{Buffer: src.handle, Offset: p.Src.Offset, Size: p.Src.Size},
 			unsafe.Slice((*byte)(unsafe.Pointer(&p.Constants)), unsafe.Sizeof(p.Constants)), p.Groups,
 		})
 		if list[len(list)-1].leaves(dst, src) {
-			return d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
+			return nil, d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
 		}
 	}
-	return d.launch(list)
+	return list, nil
 }
 
 // launch is one dispatch of a shader.

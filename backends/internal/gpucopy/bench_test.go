@@ -21,27 +21,27 @@ import (
 func BenchmarkStrategies(b *testing.B) {
 	g := open(b, false)
 	for _, c := range []struct {
-		copyCase
+		gpucopytest.Case
 		dtype core.DType
 	}{
-		{copyCase{"Transpose", []int64{2048, 2048}, nil, []int64{1, 2048}}, core.TypeFloat32},
-		{copyCase{"NHWCtoNCHW", []int64{32, 3, 224 * 224}, nil, []int64{3 * 224 * 224, 1, 3}}, core.TypeUint8},
-		{copyCase{"NCHWtoNHWC", []int64{32, 224 * 224, 3}, nil, []int64{3 * 224 * 224, 1, 224 * 224}}, core.TypeUint8},
-		{copyCase{"EverySecondColumn", []int64{2048, 2048}, nil, []int64{4096, 2}}, core.TypeFloat32},
-		{copyCase{"PaddedRows4KiB", []int64{4096, 1024}, nil, []int64{1040, 1}}, core.TypeFloat32},
-		{copyCase{"PaddedRows256B", []int64{65536, 64}, nil, []int64{80, 1}}, core.TypeFloat32},
-		{copyCase{"Small", []int64{64, 64}, nil, []int64{1, 64}}, core.TypeFloat32},
+		{gpucopytest.Case{Name: "Transpose", Shape: []int64{2048, 2048}, Src: []int64{1, 2048}}, core.TypeFloat32},
+		{gpucopytest.Case{Name: "NHWCtoNCHW", Shape: []int64{32, 3, 224 * 224}, Src: []int64{3 * 224 * 224, 1, 3}}, core.TypeUint8},
+		{gpucopytest.Case{Name: "NCHWtoNHWC", Shape: []int64{32, 224 * 224, 3}, Src: []int64{3 * 224 * 224, 1, 224 * 224}}, core.TypeUint8},
+		{gpucopytest.Case{Name: "EverySecondColumn", Shape: []int64{2048, 2048}, Src: []int64{4096, 2}}, core.TypeFloat32},
+		{gpucopytest.Case{Name: "PaddedRows4KiB", Shape: []int64{4096, 1024}, Src: []int64{1040, 1}}, core.TypeFloat32},
+		{gpucopytest.Case{Name: "PaddedRows256B", Shape: []int64{65536, 64}, Src: []int64{80, 1}}, core.TypeFloat32},
+		{gpucopytest.Case{Name: "Small", Shape: []int64{64, 64}, Src: []int64{1, 64}}, core.TypeFloat32},
 	} {
-		b.Run(c.name, func(b *testing.B) { benchmarkStrategies(b, g, c.dtype, c.copyCase) })
+		b.Run(c.Name, func(b *testing.B) { benchmarkStrategies(b, g, c.dtype, c.Case) })
 	}
 }
 
-func benchmarkStrategies(b *testing.B, g *gpucopytest.GPU, dtype core.DType, c copyCase) {
-	dl, err := core.NewStridedLayout(c.shape, c.dst)
+func benchmarkStrategies(b *testing.B, g *gpucopytest.GPU, dtype core.DType, c gpucopytest.Case) {
+	dl, err := core.NewStridedLayout(c.Shape, c.Dst)
 	if err != nil {
 		b.Fatal(err)
 	}
-	sl, err := core.NewStridedLayout(c.shape, c.src)
+	sl, err := core.NewStridedLayout(c.Shape, c.Src)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func benchmarkStrategies(b *testing.B, g *gpucopytest.GPU, dtype core.DType, c c
 		}
 	}
 	whole := []gpucopytest.Region{{Size: geometry.Size()}}
-	limits := variants(g.Limits())
+	limits := gpucopytest.Variants(g.Limits())
 	for _, name := range []string{"plain", "tiled", "packed"} {
 		plan := slices.Collect(gpucopy.Plan(geometry, limits[name]))
 		time("shader/"+name, func() error { return g.Dispatch(dst, src, plan) })

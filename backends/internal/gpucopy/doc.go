@@ -1,7 +1,7 @@
 // Package gpucopy copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL with its SPIR-V, the
-// same in CUDA C, which is the text for HIP and for Metal too, with machine code for CUDA and HIP, and a planner that turns a
+// same in WGSL, and in CUDA C, which is the text for HIP and for Metal too, with machine code for CUDA and HIP, and a planner that turns a
 // copyplan.Copy into dispatches. It calls no driver. It copies rows, tiles of a plane that is transposed, or spans of pixels with a few channels;
-// [Plan] chooses. [PTX] says how CUDA launches a [Dispatch], [HIP] and [Shader.MSL] how HIP and Metal do. The texts and the
+// [Plan] chooses. [PTX] says how CUDA launches a [Dispatch], [HIP] and [Shader.MSL] how HIP and Metal do, [Shader.WGSL] how WebGPU does. The texts and the
 // machine code for CUDA and HIP also have the kernel of package gpuconvert.
 //
 // A backend for Vulkan or OpenGL provides

@@ -27,7 +27,7 @@ type gpu struct {
 	dst, src *gpucopytest.Buffer
 }
 
-func (g *gpu) room(t testing.TB, dst, src int) (to, from []byte) {
+func (g *gpu) Room(t testing.TB, dst, src int) (to, from []byte) {
 	t.Helper()
 	g.free()
 	var err error
@@ -49,7 +49,7 @@ func (g *gpu) free() {
 	}
 }
 
-func (g *gpu) run(t testing.TB, plan []gpucopy.Dispatch) {
+func (g *gpu) Run(t testing.TB, plan []gpucopy.Dispatch) {
 	t.Helper()
 	if err := g.Dispatch(g.dst, g.src, plan); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestShadersMoveTheSameElements(t *testing.T) {
 			})
 		}
 	}
-	checkAll(t, g, l, 10)
+	gpucopytest.CheckAll(t, g, l, 10)
 	if n, first := g.Messages(); n != 0 {
 		t.Errorf("%d messages of the validation layer, the first: %s", n, first)
 	}

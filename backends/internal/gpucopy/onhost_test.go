@@ -16,15 +16,15 @@ type onHost struct {
 	dst, src []byte
 }
 
-func (h *onHost) room(_ testing.TB, dst, src int) (to, from []byte) {
+func (h *onHost) Room(_ testing.TB, dst, src int) (to, from []byte) {
 	h.dst, h.src = make([]byte, dst), make([]byte, src)
 	return h.dst, h.src
 }
 
-func (h *onHost) run(t testing.TB, plan []gpucopy.Dispatch) {
+func (h *onHost) Run(t testing.TB, plan []gpucopy.Dispatch) {
 	t.Helper()
 	for _, d := range plan {
-		if err := h.Run(d, h.dst, h.src); err != nil {
+		if err := h.Host.Run(d, h.dst, h.src); err != nil {
 			t.Fatalf("%+v: %v", d, err)
 		}
 	}
@@ -33,9 +33,9 @@ func (h *onHost) run(t testing.TB, plan []gpucopy.Dispatch) {
 // checkUnpacked runs all cases with the variants of an API that stores words of any size.
 func checkUnpacked(t *testing.T, h *gpucopytest.Host, l gpucopy.Limits) {
 	l.Tiles = false
-	for name, l := range variants(l) {
+	for name, l := range gpucopytest.Variants(l) {
 		if l.Storage8 {
-			t.Run(name, func(t *testing.T) { checkCases(t, &onHost{Host: h}, l, 10) })
+			t.Run(name, func(t *testing.T) { gpucopytest.CheckCases(t, &onHost{Host: h}, l, 10) })
 		}
 	}
 }
@@ -44,12 +44,12 @@ func checkUnpacked(t *testing.T, h *gpucopytest.Host, l gpucopy.Limits) {
 func checkNeedsBarriers(t *testing.T, h *gpucopytest.Host) {
 	t.Helper()
 	var got [2][]byte
-	for i, m := range []machine{&host{}, &onHost{Host: h}} {
-		to, from := m.room(t, 4096, 4096)
+	for i, m := range []gpucopytest.Machine{&host{}, &onHost{Host: h}} {
+		to, from := m.Room(t, 4096, 4096)
 		for i := range from {
 			from[i] = byte(i * i >> 4)
 		}
-		m.run(t, []gpucopy.Dispatch{transposeByTiles})
+		m.Run(t, []gpucopy.Dispatch{transposeByTiles})
 		got[i] = to
 	}
 	if bytes.Equal(got[0], got[1]) {

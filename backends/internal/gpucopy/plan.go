@@ -17,6 +17,7 @@ type Limits struct {
 	Storage8        bool      // storageBuffer8BitAccess is enabled
 	Storage16       bool      // storageBuffer16BitAccess is enabled
 	Tiles           bool      // tiles in shared memory are faster, as on a GPU; a CPU has only its cache for them
+	PackedTiles     bool      // packed shaders have tiles too, as in WGSL
 }
 
 // Allows reports whether a device with these limits may be given the shader, in words of 8 or 16 bits only if their
@@ -100,7 +101,7 @@ func (l Limits) dispatch(c copyplan.Copy, alignment int64) Dispatch {
 	k := &d.Constants
 	k.DstFirst, k.SrcFirst = int32((c.Dst-d.Dst.Offset)/c.Elem), int32((c.Src-d.Src.Offset)/c.Elem)
 	k.Planes = 1
-	shared := l.Tiles && !d.Shader.Packed && d.Shader.Word < maxWord
+	shared := l.Tiles && (!d.Shader.Packed || l.PackedTiles) && d.Shader.Word < maxWord
 	var axes []copyplan.Axis
 	across := false
 	if shared {
@@ -128,6 +129,10 @@ func (l Limits) dispatch(c copyplan.Copy, alignment int64) Dispatch {
 		width, height = d.tiles()
 	default:
 		width, height = d.rows(across)
+	}
+	if d.Shader.Packed && (d.Shader.Tiled || d.Shader.Channels) && k.Whole == 0 {
+		l.PackedTiles = false // they move whole lanes only
+		return l.dispatch(c, alignment)
 	}
 	groups := uint32(maxGroups)
 	for i, need := range []uint32{(k.N[0]-1)/width + 1, (k.N[1]-1)/height + 1, k.Planes} {

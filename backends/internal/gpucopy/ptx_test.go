@@ -19,6 +19,7 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy/gpucopytest"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/testing/gpusim/ptx"
@@ -209,13 +210,13 @@ type cuda struct {
 	accesses []ptx.Access
 }
 
-func (c *cuda) room(_ testing.TB, dst, src int) (to, from []byte) {
+func (c *cuda) Room(_ testing.TB, dst, src int) (to, from []byte) {
 	c.dst = ptx.Memory{Address: 0x7_0000_0000, Bytes: make([]byte, dst)}
 	c.src = ptx.Memory{Address: 0x9_0000_0000, Bytes: make([]byte, src), ReadOnly: true}
 	return c.dst.Bytes, c.src.Bytes
 }
 
-func (c *cuda) run(t testing.TB, plan []gpucopy.Dispatch) {
+func (c *cuda) Run(t testing.TB, plan []gpucopy.Dispatch) {
 	t.Helper()
 	for _, d := range plan {
 		if err := c.launch(d); err != nil {
@@ -253,11 +254,11 @@ func TestPTXMovesTheSameElements(t *testing.T) {
 	c := &cuda{module: load(t, gpucopy.PTX())}
 	untiled := gpucopy.CUDALimits()
 	untiled.Tiles = false
-	for name, l := range variants(untiled) {
+	for name, l := range gpucopytest.Variants(untiled) {
 		if !l.Storage8 {
 			continue // CUDA stores words of any size
 		}
-		t.Run(name, func(t *testing.T) { checkCases(t, c, l, 10) })
+		t.Run(name, func(t *testing.T) { gpucopytest.CheckCases(t, c, l, 10) })
 	}
 }
 
@@ -265,30 +266,30 @@ func TestPTXMovesTheSameElements(t *testing.T) {
 // elements. An H200 has 12 cycles for them when it copies at the speed of its memory: see counts.md.
 func TestTransactionsOfTheBenchmark(t *testing.T) {
 	c := &cuda{module: load(t, gpucopy.PTX()), traced: true}
-	for _, l := range []copyCase{
-		{"transpose", []int64{256, 128}, nil, []int64{1, 256}},
-		{"channels last to channels first", []int64{3, 4096}, nil, []int64{1, 3}},
-		{"channels first to channels last", []int64{4096, 3}, nil, []int64{1, 4096}},
-		{"every second column", []int64{64, 1024}, nil, []int64{2048, 2}},
+	for _, l := range []gpucopytest.Case{
+		{Name: "transpose", Shape: []int64{256, 128}, Src: []int64{1, 256}},
+		{Name: "channels last to channels first", Shape: []int64{3, 4096}, Src: []int64{1, 3}},
+		{Name: "channels first to channels last", Shape: []int64{4096, 3}, Src: []int64{1, 4096}},
+		{Name: "every second column", Shape: []int64{64, 1024}, Src: []int64{2048, 2}},
 	} {
-		for _, dtype := range types[:5] {
-			dst, err := core.NewStridedLayout(l.shape, l.dst)
+		for _, dtype := range gpucopytest.Types[:5] {
+			dst, err := core.NewStridedLayout(l.Shape, l.Dst)
 			if err != nil {
 				t.Fatal(err)
 			}
-			src, err := core.NewStridedLayout(l.shape, l.src)
+			src, err := core.NewStridedLayout(l.Shape, l.Src)
 			if err != nil {
 				t.Fatal(err)
 			}
 			elem, _ := dtype.ItemSize()
 			g := copyplan.New(elem, dst, src)
 			r := g.Range()
-			c.room(t, int(r.DstHigh), int(r.SrcHigh))
+			c.Room(t, int(r.DstHigh), int(r.SrcHigh))
 			c.accesses = nil
-			c.run(t, slices.Collect(gpucopy.Plan(g, gpucopy.CUDALimits())))
+			c.Run(t, slices.Collect(gpucopy.Plan(g, gpucopy.CUDALimits())))
 			global, shared := ptx.Transactions(c.accesses)
 			if most := 12 * g.Size() / 128; int64(global+shared) > most {
-				t.Errorf("%s of %v: %d and %d transactions, of at most %d", l.name, dtype, global, shared, most)
+				t.Errorf("%s of %v: %d and %d transactions, of at most %d", l.Name, dtype, global, shared, most)
 			}
 		}
 	}
@@ -309,11 +310,11 @@ func TestPTXWithoutBarriersMovesOthers(t *testing.T) {
 		Groups: [3]uint32{1, 1, 1},
 	}
 	for _, c := range []*cuda{right, wrong} {
-		_, from := c.room(t, 4096, 4096)
+		_, from := c.Room(t, 4096, 4096)
 		for i := range from {
 			from[i] = byte(i * i >> 4)
 		}
-		c.run(t, []gpucopy.Dispatch{d})
+		c.Run(t, []gpucopy.Dispatch{d})
 	}
 	if bytes.Equal(right.dst.Bytes, wrong.dst.Bytes) {
 		t.Error("the same elements without a barrier")
@@ -323,7 +324,7 @@ func TestPTXWithoutBarriersMovesOthers(t *testing.T) {
 // A dispatch that leaves its windows is found, so that one that passes does not.
 func TestPTXKeepsToItsWindows(t *testing.T) {
 	c := &cuda{module: load(t, gpucopy.PTX())}
-	c.room(t, 64, 64)
+	c.Room(t, 64, 64)
 	d := gpucopy.Dispatch{
 		Shader: gpucopy.Shader{Word: 1}, Dst: gpucopy.Window{Size: 64}, Src: gpucopy.Window{Size: 63},
 		Constants: gpucopy.Constants{Planes: 1, Wide: 8, N: [8]uint32{64, 1, 1, 1, 1, 1, 1, 1}, DstStep: [8]int32{1}, SrcStep: [8]int32{1}},

@@ -20,7 +20,7 @@ type Shader struct {
 // maxWord is the largest word.
 const maxWord = 16
 
-// Shaders returns all variants that [Plan] may use.
+// Shaders returns all variants that [Plan] may use without [Limits.PackedTiles].
 func Shaders() []Shader {
 	return []Shader{
 		{Word: 1}, {Word: 2}, {Word: 4}, {Word: 8}, {Word: 16},
