@@ -3,12 +3,15 @@ package benchmarks
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/webgpu"
 	"github.com/dlx-go/dlx/benchmarks/internal/barecuda"
 	"github.com/dlx-go/dlx/benchmarks/internal/bareopencl"
+	"github.com/dlx-go/dlx/benchmarks/internal/barewebgpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 )
@@ -202,59 +205,78 @@ func (e *env) verifyLanes(lanes []lane, own sampler) func() (*Mismatch, error) {
 
 // What copies of some devices are compared with: the same calls of the driver, on the same memory.
 const (
-	bareLoop   = "bare cuMemcpyAsync loop"
-	bareCLLoop = "bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer"
+	bareLoop       = "bare cuMemcpyAsync loop"
+	bareCLLoop     = "bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer"
+	bareUSMLoop    = "bare loop of clEnqueueMemcpyINTEL"
+	bareWebGPULoop = "bare loop of WebGPU's calls"
 )
 
-// bareTarget is the target of a large copy that is compared with that: of CUDA with pinned memory of the host, and of OpenCL
-// with memory that it does not know.
-func bareTarget(id core.DeviceID, memory string, size int64, limit float64) Target {
-	bare := ""
+// bareTarget is the target of a large copy that is compared with that: of CUDA with pinned memory of the host, of OpenCL, oneAPI and
+// WebGPU with memory that they do not know, and of the last two within the device.
+func bareTarget(id core.DeviceID, from, to Ends, memory string, size int64, limit float64) Target {
+	within := slices.Equal(from, to)
+	t := Target{Measure: Speed, Limit: limit}
 	switch {
-	case id.Type == core.DeviceCUDA && memory == pinned:
-		bare = bareLoop
-	case id.Type == core.DeviceOpenCL && memory == pageable:
-		bare = bareCLLoop
+	case size < softwareBuffer: // a short copy is a measure of the calls around it
+		return Target{}
+	case id.Type == core.DeviceCUDA && (within || memory == pinned):
+		t.Baseline = bareLoop
+	case id.Type == core.DeviceOpenCL && !within && memory == pageable:
+		t.Baseline = bareCLLoop
+	case id.Type == core.DeviceOneAPI && (within || memory == pageable):
+		t.Baseline, t.Limit = bareUSMLoop, 0.9
+	case id.Type == core.DeviceWebGPU && (within || memory == pageable):
+		t.Baseline, t.Limit = bareWebGPULoop, 0.9
+	default:
+		return Target{}
 	}
-	if bare == "" || size < softwareBuffer {
-		return Target{} // a short copy is a measure of the calls around it
-	}
-	return Target{Measure: Speed, Limit: limit, Baseline: bare}
+	return t
 }
 
 // besideBareLoop adds a loop of bare calls of the driver, where there is one. Both are then timed by the host.
 func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
-	bare := baseline{name: bareLoop}
+	bytes := l.src.tensor.NumBytes()
+	within := l.src.tensor.DeviceID() == id && l.dst.tensor.DeviceID() == id
+	var bare baseline
+	var err error
 	switch {
 	case id.Type == core.DeviceCUDA:
-		if loop, err := barecuda.Open(int(id.Index)); err != nil {
-			bare.reason = err.Error()
-		} else {
+		bare.name = bareLoop
+		var loop *barecuda.Loop
+		if loop, err = barecuda.Open(int(id.Index)); err == nil {
 			e.cleanup(loop.Close)
 			bare.sample = func(n int) (time.Duration, error) {
-				return loop.Copy(address(l.dst.tensor), address(l.src.tensor), l.src.tensor.NumBytes(), n)
+				return loop.Copy(address(l.dst.tensor), address(l.src.tensor), bytes, n)
+			}
+		}
+	case id.Type == core.DeviceOneAPI:
+		bare.name = bareUSMLoop
+		var loop *bareopencl.Loop
+		if loop, err = bareopencl.Open(l.stream.Native()); err == nil {
+			bare.sample = func(n int) (time.Duration, error) {
+				return loop.Memcpy(address(l.dst.tensor), address(l.src.tensor), bytes, n)
 			}
 		}
 	case id.Type == core.DeviceOpenCL && (l.src.host != nil) != (l.dst.host != nil) && t.memory == pageable:
 		bare.name = bareCLLoop
-		if loop, err := bareopencl.Open(l.stream.Native()); err != nil {
-			bare.reason = err.Error()
-		} else {
+		var loop *bareopencl.Loop
+		if loop, err = bareopencl.Open(l.stream.Native()); err == nil {
 			upload, buffer, host := l.src.host != nil, l.dst.tensor, l.src.host
 			if !upload {
 				buffer, host = l.src.tensor, l.dst.host
 			}
 			bare.sample = func(n int) (time.Duration, error) {
-				b, err := buffer.Buffer()
-				if err != nil {
-					return 0, err
-				}
-				m := b.Memory()
-				return loop.Copy(upload, m.Handle, buffer.Offset(), address(host), l.src.tensor.NumBytes(), n)
+				return loop.Copy(upload, handle(buffer), buffer.Offset(), address(host), bytes, n)
 			}
 		}
+	case id.Type == core.DeviceWebGPU && (within || t.memory == pageable):
+		bare.name = bareWebGPULoop
+		bare.sample, err = e.bareWebGPU(l, bytes)
 	default:
 		return t
+	}
+	if err != nil {
+		bare.reason = err.Error()
 	}
 	t.own = timed(func(n int) error {
 		for range n {
@@ -267,6 +289,39 @@ func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
 	t.clock, t.resolution = HostClock, emptyWait(e.ctx, l.stream)
 	t.baselines = append(t.baselines, bare)
 	return t
+}
+
+// bareWebGPU returns the loop of WebGPU's calls that does what a lane does.
+func (e *env) bareWebGPU(l lane, bytes int64) (func(n int) (time.Duration, error), error) {
+	device, err := webgpu.DeviceOf(l.device)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := barewebgpu.Open(device)
+	if err != nil {
+		return nil, err
+	}
+	e.cleanup(loop.Close)
+	dst, src := l.dst.tensor, l.src.tensor
+	return func(n int) (time.Duration, error) {
+		switch {
+		case l.src.host != nil:
+			return loop.Upload(handle(dst), dst.Offset(), address(src), bytes, n)
+		case l.dst.host != nil:
+			return loop.Download(address(dst), handle(src), src.Offset(), bytes, n)
+		default:
+			return loop.Within(handle(dst), dst.Offset(), handle(src), src.Offset(), bytes, n)
+		}
+	}, nil
+}
+
+// handle is the handle of the memory of a tensor.
+func handle(t *core.Tensor) uintptr {
+	b, err := t.Buffer()
+	if err != nil { // closed: the copy would fail too
+		return 0
+	}
+	return b.Memory().Handle
 }
 
 // address is where the bytes of a tensor that has an address begin.
@@ -311,14 +366,14 @@ func (l *lister) hostPathCases(id core.DeviceID) {
 					Description: "copies by Device.Copy on a stream, one after the other, with the kind of the host's memory that the device has for it",
 					Family:      family, Kind: Bandwidth, From: from, To: to, Memory: best, Size: size.bytes,
 					Extra:  l.extra(id),
-					Target: bareTarget(id, best, size.bytes, 0.99),
+					Target: bareTarget(id, from, to, best, size.bytes, 0.99),
 					setup: func(e *env) (trial, error) {
 						return e.hostCopy(id, way, cmp.Or(kind, best), kind == "", e.bytes(size.bytes))
 					},
 				}
 				if kind != "" {
 					c.Name += "/" + kind
-					c.Description, c.Memory, c.Target = "the same with "+kind+" memory of the host", kind, bareTarget(id, kind, size.bytes, 0.99)
+					c.Description, c.Memory, c.Target = "the same with "+kind+" memory of the host", kind, bareTarget(id, from, to, kind, size.bytes, 0.99)
 					// What is compared with bare calls of the driver shows what dlx itself costs.
 					c.Extra = c.Extra || kind == best || c.Target == (Target{})
 				}
@@ -346,7 +401,7 @@ func (l *lister) hostPathCases(id core.DeviceID) {
 			Description: "copies by Device.Copy on a stream, within the memory of the device; each byte is read and written, and counts once",
 			Family:      "device_local_copy", Kind: Bandwidth, From: Ends{id}, To: Ends{id}, Size: size.bytes,
 			Extra:  l.extra(id),
-			Target: bareTarget(id, pinned, size.bytes, 0.98),
+			Target: bareTarget(id, Ends{id}, Ends{id}, "", size.bytes, 0.98),
 			setup:  func(e *env) (trial, error) { return e.localCopy(id, e.bytes(size.bytes)) },
 		})
 	}

@@ -36,7 +36,7 @@ const (
 )
 
 // apis are the types of devices that dlx has backends for, besides the host.
-var apis = []core.DeviceType{core.DeviceOpenCL, core.DeviceVulkan, core.DeviceGL, core.DeviceCUDA, core.DeviceROCM, core.DeviceMetal}
+var apis = []core.DeviceType{core.DeviceOpenCL, core.DeviceVulkan, core.DeviceGL, core.DeviceCUDA, core.DeviceROCM, core.DeviceOneAPI, core.DeviceMetal, core.DeviceWebGPU}
 
 // lister collects cases.
 type lister struct {

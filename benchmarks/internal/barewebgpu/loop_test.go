@@ -1,0 +1,71 @@
+//go:build webgpu && linux && cgo
+
+package barewebgpu
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/webgpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func TestMain(m *testing.M) { coretest.Main(m) }
+
+// Each way of the loop moves the bytes, and no others.
+func TestLoopCopies(t *testing.T) {
+	backend := webgpu.New()
+	coretest.NeedDriver(t, backend.Probe(t.Context()).Reason, "libwgpu_native of PyPI's package wgpu, and mesa-vulkan-drivers")
+	d, err := backend.Open(t.Context(), core.DeviceID{Type: core.DeviceWebGPU})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	native, err := webgpu.DeviceOf(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const size, first, n = 4096, 8, 1024
+	var buffers [2]uintptr
+	for i := range buffers {
+		m, err := core.Alloc(t.Context(), d, size, core.AllocOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Free()
+		buffers[i] = m.Handle
+	}
+	sent, got := make([]byte, n), make([]byte, size)
+	for i := range sent {
+		sent[i] = byte(i*i>>3) | 1
+	}
+	address := func(b []byte) uintptr {
+		at, err := coretest.Keep(t)(core.FromSlice(b)).Address()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	for range 2 { // the second time, the buffer that the host reads is there
+		if took, err := l.Upload(buffers[0], first, address(sent), n, 3); err != nil || took <= 0 {
+			t.Fatalf("Upload: %v, %v", took, err)
+		}
+		if took, err := l.Within(buffers[1], 2*first, buffers[0], first, n, 3); err != nil || took <= 0 {
+			t.Fatalf("Within: %v, %v", took, err)
+		}
+		if took, err := l.Download(address(got), buffers[1], 0, size, 3); err != nil || took <= 0 {
+			t.Fatalf("Download: %v, %v", took, err)
+		}
+		want := make([]byte, size) // a buffer begins with zeros
+		copy(want[2*first:], sent)
+		if !bytes.Equal(got, want) {
+			t.Error("the bytes that arrived are not those that were sent")
+		}
+	}
+}
