@@ -12,12 +12,9 @@ import (
 
 var _ core.Converter = (*device)(nil)
 
-// CanConvert says what the shader converts: see [gpuconvert.Supports].
+// CanConvert says what the device converts: see [gpuconvert.Supports].
 func (d *device) CanConvert(dst, src core.DType, s core.Scaling) error {
-	if err := d.Info.Require(core.CapConvert, "CanConvert"); err != nil {
-		return err
-	}
-	return gpuconvert.Supports("gl", dst, src, s)
+	return gpuconvert.CanConvert(&d.Info, dst, src, s)
 }
 
 // PrefersHost reports whether the renderer is the processor.

@@ -25,12 +25,9 @@ type converter struct {
 	program *program   // nil before the first use
 }
 
-// CanConvert says what the kernel converts: see [gpuconvert.Supports].
+// CanConvert says what the device converts: see [gpuconvert.Supports].
 func (d *device) CanConvert(dst, src core.DType, s core.Scaling) error {
-	if err := d.Info.Require(core.CapConvert, "CanConvert"); err != nil {
-		return err
-	}
-	return gpuconvert.Supports(string(d.API), dst, src, s)
+	return gpuconvert.CanConvert(&d.Info, dst, src, s)
 }
 
 // PrefersHost reports whether the device is the processor.

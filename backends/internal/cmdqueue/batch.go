@@ -14,14 +14,8 @@ import (
 // CopyBatch submits the copies of the device together, as far as the backend can, and makes those of the host in one piece of
 // work. Large copies through staging memory are submitted one at a time.
 func (d *Device[Q, O]) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-	return devicebase.CopyBatch(ctx, &d.Device, s, dst, src, d.api.OperandOf, func(q Q, pairs []devicebase.Pair[Operand[O]]) (err error) {
-		if s == nil {
-			if q, err = d.Borrow(); err != nil {
-				return err
-			}
-			defer func() { d.giveBackAfter(q, err) }()
-		}
-		return d.copyBatch(ctx, q, s == nil, pairs)
+	return devicebase.CopyBatch(ctx, &d.Device, s, dst, src, d.api.OperandOf, func(q Q, pairs []devicebase.Pair[Operand[O]]) error {
+		return d.withStream(q, func(q Q, here bool) error { return d.copyBatch(ctx, q, here, pairs) })
 	})
 }
 

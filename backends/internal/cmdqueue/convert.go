@@ -9,20 +9,14 @@ import (
 
 // Convert does what ConvertOn does: it checks the arguments, keeps the order of work, and waits if the stream is nil. enqueue
 // adds the items that convert on the device. The Mu of q is held.
-func (d *Device[Q, O]) Convert(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling, enqueue func(q Q, dst, src O) error) (err error) {
+func (d *Device[Q, O]) Convert(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling, enqueue func(q Q, dst, src O) error) error {
 	q, p, todo, err := devicebase.BeginConversion[Q](ctx, &d.Device, s, dst, src, scaling, d.api.OperandOf)
 	if err != nil || !todo {
 		return err
 	}
-	var none Q
-	here := q == none
-	if here {
-		if q, err = d.Borrow(); err != nil {
-			return err
-		}
-		defer func() { d.giveBackAfter(q, err) }()
-	}
-	return d.submit(ctx, q, here, []*core.Tensor{dst}, []*core.Tensor{src}, conversion(func() error { return enqueue(q, p.Dst.Object, p.Src.Object) }))
+	return d.withStream(q, func(q Q, here bool) error {
+		return d.submit(ctx, q, here, []*core.Tensor{dst}, []*core.Tensor{src}, conversion(func() error { return enqueue(q, p.Dst.Object, p.Src.Object) }))
+	})
 }
 
 // conversion adds the items of a conversion.

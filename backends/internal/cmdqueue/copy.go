@@ -65,16 +65,8 @@ func (d *Device[Q, O]) Copy(ctx context.Context, s core.Stream, dst, src *core.T
 }
 
 // CopyBetween is Copy of operands that were checked. For the zero value of Q it waits for the copy.
-func (d *Device[Q, O]) CopyBetween(ctx context.Context, q Q, dst, src Operand[O]) (err error) {
-	var none Q
-	here := q == none
-	if here {
-		if q, err = d.Borrow(); err != nil {
-			return err
-		}
-		defer func() { d.giveBackAfter(q, err) }()
-	}
-	return d.newWork(q, here, dst, src).submit(ctx)
+func (d *Device[Q, O]) CopyBetween(ctx context.Context, q Q, dst, src Operand[O]) error {
+	return d.withStream(q, func(q Q, here bool) error { return d.newWork(q, here, dst, src).submit(ctx) })
 }
 
 // work is a copy whose arguments were checked.

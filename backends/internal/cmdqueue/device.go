@@ -136,13 +136,23 @@ func (d *Device[Q, O]) GiveBack(q Q) {
 	d.queues.GiveBack(&d.Device, q)
 }
 
-// giveBackAfter gives a stream back after a call that waits for its work unless it fails, with err.
-func (d *Device[Q, O]) giveBackAfter(q Q, err error) {
-	if err == nil {
-		d.GiveBack(q)
-		return
+// withStream calls f with q. If q is the zero value, it calls f with a stream that it borrows, and
+// here: f then waits for its work unless it fails.
+func (d *Device[Q, O]) withStream(q Q, f func(q Q, here bool) error) error {
+	var none Q
+	if q != none {
+		return f(q, false)
 	}
-	go d.GiveBack(q) // what was enqueued goes on, and events report on it
+	q, err := d.Borrow()
+	if err != nil {
+		return err
+	}
+	if err := f(q, true); err != nil {
+		go d.GiveBack(q) // what was enqueued goes on, and events report on it
+		return err
+	}
+	d.GiveBack(q)
+	return nil
 }
 
 // Finished waits until no copy uses the device, and returns the streams that copies without a stream have used. Mu is held,

@@ -91,6 +91,15 @@ func Supports(backend string, dst, src core.DType, s core.Scaling) error {
 	return nil
 }
 
+// CanConvert is the method of core.Converter for a device with the properties p: it fails with ErrNotSupported if p lacks
+// core.CapConvert, or with the error of [Supports].
+func CanConvert(p *core.Properties, dst, src core.DType, s core.Scaling) error {
+	if err := p.Require(core.CapConvert, "CanConvert"); err != nil {
+		return err
+	}
+	return Supports(p.ID.Type.BackendName(), dst, src, s)
+}
+
 // conversion is a conversion in bytes. The axis of the channels is apart.
 type conversion struct {
 	kinds         uint32

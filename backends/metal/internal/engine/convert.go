@@ -13,12 +13,9 @@ import (
 
 var _ core.Converter = (*device)(nil)
 
-// CanConvert says what the kernel converts: see [gpuconvert.Supports].
+// CanConvert says what the device converts: see [gpuconvert.Supports].
 func (d *device) CanConvert(dst, src core.DType, s core.Scaling) error {
-	if err := d.Info.Require(core.CapConvert, "CanConvert"); err != nil {
-		return err
-	}
-	return gpuconvert.Supports(name, dst, src, s)
+	return gpuconvert.CanConvert(&d.Info, dst, src, s)
 }
 
 // PrefersHost reports false: Metal's devices are GPUs.
