@@ -83,7 +83,7 @@ export DLX_MODULES_PYTHON := $(CURDIR)/$(VENV_MODULES)/bin/python
 
 # The C shared library is for Linux.
 LIBDLX       := .cache/libdlx
-# Without OpenGL, whose bindings take 100 s of processor time to compile once more for a shared library.
+# Without OpenGL, whose bindings take 100 s of processor time to compile once more for a shared library. test-libdlx has it.
 LIBDLX_TAGS   = $(shell echo "$(TAGS)" | tr , '\n' | grep -vx gl | paste -sd ,)
 
 LINUX         := $(filter Linux,$(shell uname -s))
@@ -442,7 +442,8 @@ test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend, and core's ass
 	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/float
 
 quick-libdlx test-libdlx: export DLX_LIBDLX := $(CURDIR)/$(LIBDLX)
-quick-libdlx test-libdlx: export TAGS := $(LIBDLX_TAGS)
+quick-libdlx: export TAGS := $(LIBDLX_TAGS)
+test-libdlx: export TAGS := $(TAGS)
 quick-libdlx: ## The quick tests of the C shared library: programs in C, C++ and Rust, its symbols, its ABI since the last tag
 	$(DRIVERS) scripts/build-libdlx.sh $(LIBDLX) "$$TAGS"
 	$(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./cmd/libdlx
@@ -456,7 +457,7 @@ test-bench: ## Every benchmark of go test runs once
 	$(DRIVERS) go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x \
 		$$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | xargs grep -l '^func Benchmark' | sed 's,/[^/]*$$,,' | sort -u)
 
-# With the tags of test-libdlx, so that only the library is linked again.
+# With the tags of quick-libdlx, so that only the library is linked again.
 quick-python test-python: export DLX_TAGS = $(LIBDLX_TAGS)
 quick-python: ## The Python package: its wheel, with one CPython
 	$(QUICK) $(DRIVERS) env PYTHON=$(PYTHON) scripts/test-python.sh quick
