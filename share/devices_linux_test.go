@@ -1,23 +1,19 @@
 package share_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/backends/all"
-	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/share"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // openAll opens every device of the build. The test closes them.
@@ -203,55 +199,5 @@ func TestReadOnlyMemoryToEveryDevice(t *testing.T) {
 				t.Errorf("it can be written; received: %v", received)
 			}
 		})
-	}
-}
-
-// lateEvent tells of its end later where nobody bounds the wait, as a goroutine does that the system does not run at once.
-type lateEvent struct{ *stream.Event }
-
-func (e lateEvent) Wait(ctx context.Context) error {
-	err := e.Event.Wait(ctx)
-	if _, bounded := ctx.Deadline(); !bounded {
-		time.Sleep(300 * time.Millisecond) // Close of a device waits for less than that, if it does not know of the work
-	}
-	return err
-}
-
-// The device of a received tensor closes without an error when the connection is closed, though work on the tensor was unfinished when it was closed.
-func TestDevicesCloseBehindUnfinishedWork(t *testing.T) {
-	backend := cpu.New()
-	sender, err := backend.Open(t.Context(), core.CPU)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sender.Close() })
-	x := written(t, sender, core.AllocOptions{Export: core.HandleMemFD}, 5)
-	defer x.Close()
-	for range 2 {
-		receiver, err := backend.Open(t.Context(), core.CPU)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, b := connect(t, share.Options{Devices: []core.Device{sender}}, share.Options{Devices: []core.Device{receiver}})
-		if _, err := a.Send(t.Context(), x); err != nil {
-			t.Fatal(err)
-		}
-		y, _, err := b.Receive(t.Context(), receiver)
-		if err != nil {
-			t.Fatal(err)
-		}
-		memory, err := y.Buffer()
-		if err != nil {
-			t.Fatal(err)
-		}
-		work := lateEvent{stream.NewEvent()}
-		memory.Used(work)
-		_ = y.Close() // which cannot free the memory yet
-		work.Complete(nil)
-		_ = b.Close()
-		if err := receiver.Close(); err != nil {
-			t.Fatal(err)
-		}
-		_ = a.Close()
 	}
 }
