@@ -282,7 +282,7 @@ typedef struct dlx_tensor_info {
 	void *data;           /* the address of the first element on its device, or the handle; NULL is allowed without elements */
 	uint64_t byte_offset; /* from the start of the object to the first element; 0 if data is an address */
 	int32_t host_accessible; /* 1 if the host can use data as a pointer */
-	int32_t reserved32;   /* 0 */
+	int32_t unfinished;   /* 1 if work on the memory may be unfinished, 0 if none was when the struct was filled */
 	uint64_t flags;       /* DLX_FLAG_* */
 	int64_t elements;     /* the number of elements */
 	int64_t bytes;        /* of all elements without gaps */
@@ -846,9 +846,10 @@ DLX_API dlx_status dlx_publisher_loan(dlx_publisher *publisher, int64_t timeout_
 	dlx_error *error);
 
 /* Does what dlx_flush, dlx_publisher_loan and dlx_tensor_export do, in one call. The caller closes *tensor, or sends it, and calls
- * the deleter of *managed in any case. The slot is not loaned again before the deleter was called. It is for bindings. */
+ * the deleter of *managed in any case. The slot is not loaned again before the deleter was called. *unfinished is 1 if work on the
+ * memory of the slot may be unfinished, and otherwise 0. It is for bindings. */
 DLX_API dlx_status dlx_publisher_loan_exported(dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor,
-	struct DLManagedTensorVersioned **managed, dlx_error *error);
+	struct DLManagedTensorVersioned **managed, int32_t *unfinished, dlx_error *error);
 
 /* Passes a tensor that dlx_publisher_loan has returned to all subscribers. On success the handle of the tensor is closed;
  * on failure the caller still has it. *sequence, unless sequence is NULL, is the number of the frame, from 1 on. The
@@ -886,10 +887,11 @@ DLX_API dlx_status dlx_connection_subscribe(dlx_connection *connection, const ch
 DLX_API dlx_status dlx_subscription_receive(dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame,
 	int32_t *ended, dlx_error *error);
 
-/* Does what dlx_flush, dlx_subscription_receive, dlx_frame_sequence, dlx_frame_tensor and dlx_tensor_get_info do, in one call. The
- * caller releases the frame, and closes the tensor. If making the tensor fails, the frame is released. It is for bindings. */
+/* Does what dlx_flush, dlx_subscription_receive, dlx_frame_sequence and, for the tensor of dlx_frame_tensor, dlx_tensor_get_info do,
+ * in one call. The caller releases the frame: the memory that *info describes is valid until then, without a tensor. It is for
+ * bindings. */
 DLX_API dlx_status dlx_subscription_receive_described(dlx_subscription *subscription, int64_t timeout_ns,
-	dlx_frame **frame, uint64_t *sequence, dlx_tensor **tensor, dlx_tensor_info *info, int32_t *ended, dlx_error *error);
+	dlx_frame **frame, uint64_t *sequence, dlx_tensor_info *info, int32_t *ended, dlx_error *error);
 
 /* Ends a subscription, and calls that wait for it. Frames that were received stay valid until they are released. */
 DLX_API dlx_status dlx_subscription_close(dlx_subscription *subscription, dlx_error *error);

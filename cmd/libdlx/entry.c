@@ -247,8 +247,8 @@ ENTRY(publisher_offer, (dlx_publisher *publisher, dlx_connection *connection, in
 ENTRY(publisher_loan, (dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor, dlx_error *error),
 	CLEAR(tensor), (publisher, timeout_ns, tensor, error))
 ENTRY(publisher_loan_exported, (dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor,
-	struct DLManagedTensorVersioned **managed, dlx_error *error), CLEAR(tensor) CLEAR(managed),
-	(publisher, timeout_ns, tensor, managed, error))
+	struct DLManagedTensorVersioned **managed, int32_t *unfinished, dlx_error *error),
+	CLEAR(tensor) CLEAR(managed) CLEAR(unfinished), (publisher, timeout_ns, tensor, managed, unfinished, error))
 ENTRY(publisher_send, (dlx_publisher *publisher, dlx_tensor *tensor, int64_t timeout_ns, uint64_t *sequence,
 	dlx_error *error), CLEAR(sequence), (publisher, tensor, timeout_ns, sequence, error))
 ENTRY(publisher_wait_readers, (dlx_publisher *publisher, int32_t count, int64_t timeout_ns, dlx_error *error), NOTHING,
@@ -264,9 +264,9 @@ ENTRY(connection_subscribe, (dlx_connection *connection, const char *name, dlx_d
 ENTRY(subscription_receive, (dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame, int32_t *ended,
 	dlx_error *error), CLEAR(frame) CLEAR(ended), (subscription, timeout_ns, frame, ended, error))
 ENTRY(subscription_receive_described, (dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame,
-	uint64_t *sequence, dlx_tensor **tensor, dlx_tensor_info *info, int32_t *ended, dlx_error *error),
-	CLEAR(frame) CLEAR(sequence) CLEAR(tensor) CLEAR_STRUCT(info) CLEAR(ended),
-	(subscription, timeout_ns, frame, sequence, tensor, info, ended, error))
+	uint64_t *sequence, dlx_tensor_info *info, int32_t *ended, dlx_error *error),
+	CLEAR(frame) CLEAR(sequence) CLEAR_STRUCT(info) CLEAR(ended),
+	(subscription, timeout_ns, frame, sequence, info, ended, error))
 ENTRY(subscription_close, (dlx_subscription *subscription, dlx_error *error), NOTHING, (subscription, error))
 ENTRY(frame_tensor, (dlx_frame *frame, dlx_tensor **tensor, dlx_error *error), CLEAR(tensor), (frame, tensor, error))
 ENTRY(frame_sequence, (dlx_frame *frame, uint64_t *sequence, dlx_error *error), CLEAR(sequence),

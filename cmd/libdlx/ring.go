@@ -149,12 +149,15 @@ func dlxgo_publisher_loan(handle *C.dlx_publisher, timeout C.int64_t, tensor **C
 }
 
 //export dlxgo_publisher_loan_exported
-func dlxgo_publisher_loan_exported(handle *C.dlx_publisher, timeout C.int64_t, tensor **C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
+func dlxgo_publisher_loan_exported(handle *C.dlx_publisher, timeout C.int64_t, tensor **C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, unfinished *C.int32_t, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
 		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
 			return err
 		}
 		if err := required("managed", unsafe.Pointer(managed)); err != nil {
+			return err
+		}
+		if err := required("unfinished", unsafe.Pointer(unfinished)); err != nil {
 			return err
 		}
 		p, err := publishers.get(unsafe.Pointer(handle))
@@ -172,7 +175,7 @@ func dlxgo_publisher_loan_exported(handle *C.dlx_publisher, timeout C.int64_t, t
 				t.Close() // which gives the slot back
 				return err
 			}
-			*(*unsafe.Pointer)(unsafe.Pointer(managed)) = unsafe.Pointer(m)
+			*(*unsafe.Pointer)(unsafe.Pointer(managed)), *unfinished = unsafe.Pointer(m), isUnfinished(t)
 			return setTensor(tensor, t, nil)
 		})
 	})
@@ -313,15 +316,13 @@ func (s subscription) receive(timeout C.int64_t, ended *C.int32_t, take func(sha
 }
 
 //export dlxgo_subscription_receive_described
-func dlxgo_subscription_receive_described(handle *C.dlx_subscription, timeout C.int64_t, out **C.dlx_frame, sequence *C.uint64_t, tensor **C.dlx_tensor, info *C.dlx_tensor_info, ended *C.int32_t, e *C.dlx_error) C.dlx_status {
+func dlxgo_subscription_receive_described(handle *C.dlx_subscription, timeout C.int64_t, out **C.dlx_frame, sequence *C.uint64_t, info *C.dlx_tensor_info, ended *C.int32_t, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
 		switch {
 		case out == nil:
 			return required("frame", nil)
 		case sequence == nil:
 			return required("sequence", nil)
-		case tensor == nil:
-			return required("tensor", nil)
 		case info == nil:
 			return required("info", nil)
 		}
@@ -331,20 +332,13 @@ func dlxgo_subscription_receive_described(handle *C.dlx_subscription, timeout C.
 		}
 		dlpack.Flush() // tensors of frames that were released before may be gone, which are held no more then
 		return s.receive(timeout, ended, func(f share.Frame) error {
-			t, err := f.Tensor().Share()
-			if err != nil {
+			if err := describe(info, f.Tensor()); err != nil {
 				f.Release()
 				return err
 			}
-			described, err := tensorInfo(t)
-			if err != nil {
-				t.Close()
-				f.Release()
-				return err
-			}
-			*info, *sequence = described, C.uint64_t(f.Sequence())
+			*sequence = C.uint64_t(f.Sequence())
 			frames.add(unsafe.Pointer(out), &frame{Frame: f})
-			return setTensor(tensor, t, nil)
+			return nil
 		})
 	})
 }

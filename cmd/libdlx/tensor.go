@@ -253,6 +253,12 @@ func dlxgo_tensor_get_info(tensor *C.dlx_tensor, info *C.dlx_tensor_info, e *C.d
 }
 
 func tensorInfo(t *core.Tensor) (info C.dlx_tensor_info, err error) {
+	err = describe(&info, t)
+	return info, err
+}
+
+// describe is tensorInfo for a struct that is zero, of which most stays so. After an error, nobody reads it.
+func describe(info *C.dlx_tensor_info, t *core.Tensor) error {
 	id, of := t.DeviceID(), t.DType()
 	info.device = deviceID(id)
 	info.dtype = C.dlx_dtype{code: C.uint8_t(of.Code), bits: C.uint8_t(of.Bits), lanes: C.uint16_t(of.Lanes)}
@@ -260,6 +266,7 @@ func tensorInfo(t *core.Tensor) (info C.dlx_tensor_info, err error) {
 	info.flags = C.uint64_t(t.Flags())
 	info.elements = C.int64_t(t.NumElements())
 	info.bytes = C.int64_t(t.NumBytes())
+	info.unfinished = isUnfinished(t)
 	l := t.Layout()
 	for i := range l.Rank() {
 		info.shape[i], info.strides[i] = C.int64_t(l.Dim(i)), C.int64_t(l.Stride(i))
@@ -268,13 +275,14 @@ func tensorInfo(t *core.Tensor) (info C.dlx_tensor_info, err error) {
 	if id.Type.OpaqueHandle() {
 		b, err := t.Buffer()
 		if err != nil {
-			return info, err
+			return err
 		}
 		data = b.Memory().Handle
 		info.byte_offset = C.uint64_t(t.Offset())
 	} else {
+		var err error
 		if data, err = t.Address(); err != nil {
-			return info, err
+			return err
 		}
 		info.is_address = 1
 	}
@@ -282,5 +290,13 @@ func tensorInfo(t *core.Tensor) (info C.dlx_tensor_info, err error) {
 	if id.Type.HostAccessible() {
 		info.host_accessible = 1
 	}
-	return info, nil
+	return nil
+}
+
+// isUnfinished returns 1 if work on the memory of a tensor may be unfinished, or has failed, and otherwise 0.
+func isUnfinished(t *core.Tensor) C.int32_t {
+	if b, err := t.Buffer(); err == nil && len(b.Pending()) == 0 {
+		return 0
+	}
+	return 1
 }

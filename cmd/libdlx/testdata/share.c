@@ -337,7 +337,7 @@ static void rings(const dlx_share_options *usual) {
 	struct DLManagedTensorVersioned *managed;
 	dlx_tensor_info info;
 	dlx_text *text;
-	int32_t ended;
+	int32_t unfinished, ended;
 	uint64_t sequence;
 	Polled p = {.thread = pthread_self(), .stop = 1};
 	dlx_share_options options = *usual;
@@ -359,7 +359,9 @@ static void rings(const dlx_share_options *usual) {
 	for (int i = 1; i <= 10; i++) { /* more than there are slots */
 		dlx_tensor *export = NULL;
 		if (i % 3 == 0) {
-			OK(dlx_publisher_loan_exported(publisher, 0, &t, &managed, &err));
+			unfinished = 1;
+			OK(dlx_publisher_loan_exported(publisher, 0, &t, &managed, &unfinished, &err));
+			CHECK(unfinished == 0);
 			OK(dlx_tensor_import(managed, NULL, &export, &err));
 			CHECK(elements(export) == elements(t));
 		} else {
@@ -380,7 +382,9 @@ static void rings(const dlx_share_options *usual) {
 			OK(dlx_tensor_get_info(u, &info, &err));
 		} else {
 			ended = 1;
-			OK(dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &u, &info, &ended, &err));
+			OK(dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &info, &ended, &err));
+			OK(dlx_frame_tensor(frame, &u, &err));
+			CHECK(info.unfinished == 0);
 			CHECK(info.data == elements(u) && info.rank == 2 && info.shape[0] == shape[0] && info.shape[1] == shape[1]);
 		}
 		CHECK(sequence == (uint64_t)i && ended == 0 && elements(u)[11] == (float)i && (info.flags & DLX_FLAG_READ_ONLY));
@@ -412,10 +416,11 @@ static void rings(const dlx_share_options *usual) {
 	FAILS(DLX_ERR_CANCELED, dlx_publisher_loan(publisher, 0, &t, &err));
 	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_loan(publisher, 1000000, &t, &err));
 	CHECK(t == NULL);
-	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_loan_exported(publisher, 1000000, &t, &managed, &err));
+	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_loan_exported(publisher, 1000000, &t, &managed, &unfinished, &err));
 	CHECK(t == NULL && managed == NULL);
-	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, NULL, &managed, &err));
-	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, &t, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, NULL, &managed, &unfinished, &err));
+	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, &t, NULL, &unfinished, &err));
+	FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(publisher, 0, &t, &managed, NULL, &err));
 	/* Another connection gets the same ring. */
 	connect_both(usual, more);
 	dlx_subscription *other;
@@ -438,8 +443,8 @@ static void rings(const dlx_share_options *usual) {
 	OK(dlx_frame_release(second, &err));
 
 	memset(&info, 1, sizeof info);
-	FAILS(DLX_ERR_CLOSED, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &u, &info, &ended, &err));
-	CHECK(frame == NULL && sequence == 0 && u == NULL && info.rank == 0 && ended == 0); /* the subscription was closed */
+	FAILS(DLX_ERR_CLOSED, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &info, &ended, &err));
+	CHECK(frame == NULL && sequence == 0 && info.rank == 0 && ended == 0); /* the subscription was closed */
 	/* The newest frame, and no frame twice. */
 	ring = (dlx_ring){.spec = &spec, .device = cpu, .slots = 3, .mode = DLX_RING_LATEST};
 	OK(dlx_connection_publish(ends[0], "latest", &ring, 0, &publisher, &err));
@@ -455,10 +460,9 @@ static void rings(const dlx_share_options *usual) {
 	OK(dlx_frame_release(frame, &err));
 	FAILS(DLX_ERR_TIMEOUT, dlx_subscription_receive(subscription, 1000000, &frame, &ended, &err));
 	CHECK(frame == NULL && ended == 0);
-	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, NULL, &sequence, &u, &info, &ended, &err));
-	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, NULL, &u, &info, &ended, &err));
-	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, NULL, &info, &ended, &err));
-	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, &u, NULL, &ended, &err));
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, NULL, &sequence, &info, &ended, &err));
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, NULL, &info, &ended, &err));
+	FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(subscription, 0, &frame, &sequence, NULL, &ended, &err));
 	OK(dlx_subscription_close(subscription, &err));
 	OK(dlx_publisher_close(publisher, &err));
 
@@ -488,14 +492,14 @@ static void rings(const dlx_share_options *usual) {
 	for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
 		FAILS(DLX_ERR_INVALID, dlx_publisher_offer(handles[i], ends[0], 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_loan(handles[i], 0, &t, &err));
-		FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(handles[i], 0, &t, &managed, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_loan_exported(handles[i], 0, &t, &managed, &unfinished, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_send(handles[i], NULL, 0, NULL, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_wait_readers(handles[i], 1, 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_wait_released(handles[i], 0, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_json(handles[i], &text, &err));
 		FAILS(DLX_ERR_INVALID, dlx_publisher_close(handles[i], &err));
 		FAILS(DLX_ERR_INVALID, dlx_subscription_receive(handles[i], 0, &frame, &ended, &err));
-		FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(handles[i], 0, &frame, &sequence, &u, &info, &ended, &err));
+		FAILS(DLX_ERR_INVALID, dlx_subscription_receive_described(handles[i], 0, &frame, &sequence, &info, &ended, &err));
 		FAILS(DLX_ERR_INVALID, dlx_subscription_close(handles[i], &err));
 		FAILS(DLX_ERR_INVALID, dlx_frame_tensor(handles[i], &t, &err));
 		FAILS(DLX_ERR_INVALID, dlx_frame_sequence(handles[i], &sequence, &err));

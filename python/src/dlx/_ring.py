@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _C
 from ._handle import Owner
@@ -32,14 +33,14 @@ class Publisher(Owner):
         back when it is gone. A slot is not loaned again while the program has arrays or views of it, also after send: in
         the mode "latest" MemoryError is raised if these are too many.
         """
-        return _C.publisher_loan(self._open(), _nanoseconds(timeout))
+        return _C.publisher_loan(self._handle or self._open(), timeout)
 
     def send(self, tensor: _C.Tensor, *, timeout: float | None = None) -> int:
         """Pass a tensor that loan has returned to all subscribers, and return the number of the frame, from 1 on.
 
         The program does not use the tensor, and arrays of it, any more. ValueError is raised if it is not on loan.
         """
-        return _C.publisher_send(self._open(), tensor, _nanoseconds(timeout))
+        return _C.publisher_send(self._handle or self._open(), tensor, timeout)
 
     def offer(self, connection: Connection, *, timeout: float | None = None) -> None:
         """Let the other process of a further connection subscribe to the ring."""
@@ -66,24 +67,27 @@ class Publisher(Owner):
         self._release(_C.publisher_close)
 
 
-class Frame(Owner):
+class Frame:
     """A tensor of a ring. A with statement releases it, and so does a loop over a subscription before the next frame."""
 
-    _closed = "the frame was released before"
+    __slots__ = ("__weakref__", "_tensor", "sequence")
 
-    def __init__(self, handle: int, sequence: int, tensor: _C.Tensor) -> None:
-        """Take a handle of libdlx. Subscription.receive makes frames."""
-        self._handle = handle
-        self._tensor: _C.Tensor | None = tensor
+    _tensor: _C.Tensor | None  # its memory owns the handle of libdlx, which so outlives arrays and views
+    sequence: int
+    """The number of the frame. The publisher's frames have the numbers from 1 on."""
+
+    def __init__(self, sequence: int, tensor: _C.Tensor) -> None:
+        """Take what libdlx has returned. Subscription.receive makes frames."""
         self.sequence = sequence
-        """The number of the frame. The publisher's frames have the numbers from 1 on."""
+        self._tensor = tensor
 
     @property
     def tensor(self) -> _C.Tensor:
         """The tensor, which is read-only unless it was copied to another device."""
-        self._open()
-        assert self._tensor is not None
-        return self._tensor
+        tensor = self._tensor
+        if tensor is None:
+            raise ValueError("dlx: the frame was released before")
+        return tensor
 
     def check(self) -> None:
         """Raise ConnectionResetError if the elements may not be those that were sent.
@@ -91,12 +95,25 @@ class Frame(Owner):
         A program that reads them in place calls it afterwards: if the connection has ended, the publisher may have written
         the slot again.
         """
-        _C.frame_check(self._open())
+        _C.frame_check(self.tensor)
 
     def close(self) -> None:
         """Release the frame: its slot is given back when all arrays and views of the tensor are gone, too."""
         self._tensor = None
-        self._release(_C.frame_release)
+
+    def __enter__(self) -> Frame:
+        """Return the frame, which is released at the end of the with statement."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the frame."""
+        self._tensor = None
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: a slot belongs to this process."""
+        raise TypeError(f"dlx: {type(self)} cannot be pickled or copied: it belongs to this process")
 
 
 class Subscription(Owner):
@@ -119,7 +136,8 @@ class Subscription(Owner):
         EOFError is raised when the publisher has ended the ring and all frames were received, and MemoryError if more
         frames would be held than hold of Connection.subscribe allows.
         """
-        found = _C.subscription_receive(self._open(), self._connection._open(), _nanoseconds(timeout))
+        connection = self._connection
+        found = _C.subscription_receive(self._handle or self._open(), connection._handle or connection._open(), timeout)
         if found is None:
             raise EOFError("dlx: the publisher has ended the ring")
         return Frame(*found)

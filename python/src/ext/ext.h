@@ -52,6 +52,8 @@ typedef struct Memory {
     atomic_bool *ended; // if not NULL, the deleter may need the interpreter, which has ended if this is true
     void *owner;     // what kind says
     atomic_uintptr_t handle; // OWNED_GO: the tensor of libdlx whose work may be unfinished, which m closes; or 0
+    uintptr_t frame; // OWNED_GO: the frame of libdlx that m releases, of which handle is made when it is needed; or 0
+    atomic_bool idle; // OWNED_GO: no work on the memory was unfinished, and libdlx was not called with it since
     void *stream;    // the producer's stream on which the memory is ready, if has_stream
     bool has_stream;
     bool shared; // OWNED_GO: other processes may use it, or can: m keeps its handle also if nothing is unfinished
@@ -321,8 +323,9 @@ int go_memory_fd(Tensor *t, int64_t *offset);
 PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice device, uintptr_t stream);
 // parse_stream reads an argument that is a dlx.Stream or None: its handle of libdlx, or 0.
 int parse_stream(PyObject *stream, const char *name, uintptr_t *handle);
-// go_close closes a tensor of libdlx, on any thread.
+// go_close closes a tensor of libdlx, on any thread, and go_release releases a frame.
 void go_close(uintptr_t handle);
+void go_release(uintptr_t frame);
 
 // --- compat.h
 

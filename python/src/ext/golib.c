@@ -9,10 +9,29 @@ void go_close(uintptr_t handle) {
         go->tensor_close((dlx_tensor *)handle, NULL);
 }
 
+void go_release(uintptr_t frame) {
+    const struct GoLib *go = go_loaded();
+    if (go != NULL) // in a child of fork the library refuses
+        go->frame_release((dlx_frame *)frame, NULL);
+}
+
+// handle_of returns the tensor of libdlx of memory, which the memory owns. That of a frame is made once it is needed. If there is
+// none, *e says why, with the status DLX_OK for memory that is not of libdlx.
+static uintptr_t handle_of(const struct GoLib *go, Memory *m, dlx_error *e) {
+    uintptr_t handle = atomic_load(&m->handle);
+    dlx_tensor *made = NULL;
+    e->status = DLX_OK;
+    if (handle != 0 || m->frame == 0 || go->frame_tensor((dlx_frame *)m->frame, &made, e) != DLX_OK)
+        return handle;
+    if (atomic_compare_exchange_strong(&m->handle, &handle, (uintptr_t)made))
+        return (uintptr_t)made;
+    go->tensor_close(made, NULL); // another thread has made one, too
+    return handle;
+}
+
 // settle waits until the host, or nobody, uses the memory.
 static int settle(Tensor *t, bool writes) {
-    uintptr_t handle = atomic_load(&t->memory->handle);
-    if (handle == 0)
+    if ((atomic_load(&t->memory->handle) == 0 && t->memory->frame == 0) || atomic_load(&t->memory->idle))
         return 0;
     bool shared = t->memory->shared;
     if (shared && go_loaded() != NULL && !go_usable()) // a child of fork has the memory, and cannot wait for anybody
@@ -21,6 +40,11 @@ static int settle(Tensor *t, bool writes) {
     if (go == NULL)
         return -1;
     dlx_error e;
+    uintptr_t handle = handle_of(go, t->memory, &e);
+    if (handle == 0 && e.status != DLX_OK)
+        go_exception(&e);
+    if (handle == 0)
+        return e.status == DLX_OK ? 0 : -1;
     dlx_status status;
     do { // another process may take as long as it likes, until somebody presses Ctrl-C
         int64_t limit = shared ? 50000000 : 0;
@@ -121,7 +145,12 @@ static dlx_status of_lanes(const struct GoLib *go, dlx_tensor *handle, const dlx
 dlx_tensor *go_tensor(const struct GoLib *go, Tensor *t) {
     dlx_error e;
     dlx_tensor *result = NULL;
-    dlx_tensor *handle = (dlx_tensor *)atomic_load(&t->memory->handle);
+    atomic_store(&t->memory->idle, false);
+    dlx_tensor *handle = (dlx_tensor *)handle_of(go, t->memory, &e);
+    if (handle == NULL && e.status != DLX_OK) {
+        go_exception(&e);
+        return NULL;
+    }
     if (handle != NULL) {
         dlx_tensor_info info;
         if (go->tensor_get_info(handle, &info, &e) == DLX_OK) {
@@ -171,9 +200,13 @@ dlx_tensor *go_source(const struct GoLib *go, Tensor *t, DLDevice target) {
 }
 
 dlx_tensor *go_whole(Tensor *t) {
-    const Memory *m = t->memory;
-    uintptr_t handle = atomic_load(&m->handle);
-    if (handle == 0 || m->kind != OWNED_GO || !m->shared) // else wait_host may close the handle meanwhile
+    Memory *m = t->memory;
+    dlx_error e;
+    if (m->kind != OWNED_GO || !m->shared) // else wait_host may close the handle meanwhile
+        return NULL;
+    uintptr_t handle = handle_of(go_loaded(), m, &e);
+    atomic_store(&m->idle, false);
+    if (handle == 0)
         return NULL;
     const DLVersioned *owner = m->owner;
     const DLTensor *of = &owner->tensor;
@@ -396,7 +429,7 @@ int order_stream(Tensor *t, PyObject *stream) {
     if (stream_number(stream, rocm, &number, &skip) != 0)
         return -1;
     Memory *m = t->memory;
-    if (skip || (atomic_load(&m->handle) == 0 && !m->has_stream) || (m->has_stream && producer_stream(t) == number))
+    if (skip || (atomic_load(&m->handle) == 0 && m->frame == 0 && !m->has_stream) || (m->has_stream && producer_stream(t) == number))
         return 0;
     const struct GoLib *go = go_load();
     dlx_stream *to = NULL;

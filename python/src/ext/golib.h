@@ -22,7 +22,7 @@
     X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)                                  \
     X(connection_publish) X(publisher_offer) X(publisher_loan_exported) X(publisher_send) X(publisher_wait_readers)             \
     X(publisher_wait_released) X(publisher_json) X(publisher_close) X(connection_subscribe)                            \
-    X(subscription_receive_described) X(subscription_close) X(frame_error) X(frame_release)    \
+    X(subscription_receive_described) X(subscription_close) X(frame_error) X(frame_tensor) X(frame_release)    \
     X(remote_available) X(remote_listen) X(remote_listener_address) X(remote_listener_accept)                          \
     X(remote_listener_close) X(remote_connect) X(remote_send) X(remote_receive) X(remote_wait_received)                \
     X(remote_connection_error) X(remote_connection_get_info) X(remote_connection_json) X(remote_connection_close)      \
@@ -109,8 +109,11 @@ PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const 
 // go_shared makes a tensor of one of libdlx, which it owns, and whose memory other processes use, or can. Its handle keeps the
 // memory, and not an export, whose deletion takes effect later: the other process learns at once that the memory is free.
 PyObject *go_shared(State *s, const struct GoLib *go, dlx_tensor *handle);
-// go_described is go_shared, for a tensor whose description the caller has.
+// go_described is go_shared, for a tensor whose description the caller has, and go_framed for that of a frame.
 PyObject *go_described(State *s, dlx_tensor *handle, const dlx_tensor_info *info);
+PyObject *go_framed(State *s, dlx_frame *frame, const dlx_tensor_info *info);
+// go_timeout reads a limit of time in seconds, or None, as nanoseconds; 0 is none. It returns -1 with an exception.
+int go_timeout(PyObject *seconds, int64_t *timeout);
 // sharable marks a new tensor of libdlx as go_shared does. NULL stays NULL.
 PyObject *sharable(PyObject *result);
 

@@ -13,6 +13,8 @@ Memory *memory_new(State *s, enum MemoryKind kind, void *owner, bool python) {
     m->ended = python ? s->ended : NULL;
     m->owner = owner;
     atomic_init(&m->handle, 0);
+    m->frame = 0;
+    atomic_init(&m->idle, false);
     m->stream = NULL;
     m->has_stream = false;
     m->shared = false;
@@ -55,6 +57,8 @@ static void drop(Memory *m) {
         uintptr_t handle = atomic_exchange(&m->handle, 0);
         if (handle != 0)
             go_close(handle);
+        if (m->frame != 0)
+            go_release(m->frame);
         break;
     }
     case OWNED_NOTHING:

@@ -1,10 +1,10 @@
-// Rings of connections, by libdlx. In Python a publisher, a subscription and a frame are integers, handles, which libdlx
-// checks. A call takes the connection, too, whose error it raises if the connection has ended.
+// Rings of connections, by libdlx. In Python a publisher and a subscription are integers, handles, which libdlx checks. A call takes
+// the connection, too, whose error it raises if the connection has ended. The handle of a frame belongs to the memory of its
+// tensor, which releases it.
 #include "golib.h"
 
 static dlx_status close_publisher(void *handle, dlx_error *e) { return go_loaded()->publisher_close(handle, e); }
 static dlx_status close_subscription(void *handle, dlx_error *e) { return go_loaded()->subscription_close(handle, e); }
-static dlx_status close_frame(void *handle, dlx_error *e) { return go_loaded()->frame_release(handle, e); }
 
 // device_of opens a device, unless it is None: then *opened is NULL.
 static int device_of(const struct GoLib *go, PyObject *device, dlx_device **opened) {
@@ -78,20 +78,32 @@ static PyObject *publisher_offer(PyObject *module, PyObject *args) {
 // publisher_exception sets the exception for an error of a call on a publisher.
 static PyObject *publisher_exception(const dlx_error *e) { return PyErr_Occurred() ? NULL : go_exception(e); }
 
-static PyObject *publisher_loan(PyObject *module, PyObject *args) {
-    PyObject *number;
-    long long timeout;
+// count_is raises TypeError unless a function was called with so many arguments.
+static bool count_is(Py_ssize_t count, Py_ssize_t want) {
+    if (count != want)
+        PyErr_Format(PyExc_TypeError, "dlx: %zd arguments were passed instead of %zd", count, want);
+    return count == want;
+}
+
+// publisher_loan takes a publisher and a limit of time in seconds, or None.
+static PyObject *publisher_loan(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    int64_t timeout;
+    int32_t unfinished;
     void *publisher;
     const struct GoLib *go;
     dlx_tensor *tensor = NULL;
     struct DLManagedTensorVersioned *managed = NULL;
     dlx_error e;
     dlx_status status;
-    if (!PyArg_ParseTuple(args, "OL:publisher_loan", &number, &timeout) || go_handle(number, &publisher, &go) != 0)
+    if (!count_is(count, 2) || go_handle(args[0], &publisher, &go) != 0 || go_timeout(args[1], &timeout) != 0)
         return NULL;
-    WAITING(status, go->publisher_loan_exported(publisher, timeout, &tensor, &managed, &e));
-    if (status == DLX_OK && !PyErr_Occurred())
-        return sharable((PyObject *)take_go(PyModule_GetState(module), (DLVersioned *)managed, (uintptr_t)tensor));
+    WAITING(status, go->publisher_loan_exported(publisher, timeout, &tensor, &managed, &unfinished, &e));
+    if (status == DLX_OK && !PyErr_Occurred()) {
+        PyObject *t = sharable((PyObject *)take_go(PyModule_GetState(module), (DLVersioned *)managed, (uintptr_t)tensor));
+        if (t != NULL)
+            atomic_store(&tensor_of(t)->memory->idle, unfinished == 0);
+        return t;
+    }
     if (status == DLX_OK) { // a signal came at the same time
         ((DLVersioned *)managed)->deleter((DLVersioned *)managed);
         go->tensor_close(tensor, NULL);
@@ -99,19 +111,19 @@ static PyObject *publisher_loan(PyObject *module, PyObject *args) {
     return publisher_exception(&e);
 }
 
-// publisher_send takes a publisher, a tensor of a loan or a view of it, and a limit of time. It returns the number of the
+// publisher_send takes a publisher, a tensor of a loan or a view of it, and a limit of time in seconds, or None. It returns the number of the
 // frame. The tensor keeps its memory, so that nothing can use it when it is gone.
-static PyObject *publisher_send(PyObject *module, PyObject *args) {
+static PyObject *publisher_send(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
-    PyObject *number, *o;
-    long long timeout;
+    int64_t timeout;
     void *publisher;
     const struct GoLib *go;
     uint64_t sequence = 0;
     dlx_error e;
     dlx_status status;
-    if (!PyArg_ParseTuple(args, "OOL:publisher_send", &number, &o, &timeout) || go_handle(number, &publisher, &go) != 0)
+    if (!count_is(count, 3) || go_handle(args[0], &publisher, &go) != 0 || go_timeout(args[2], &timeout) != 0)
         return NULL;
+    PyObject *o = args[1];
     if (!tensor_check(o)) {
         PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
         return NULL;
@@ -184,50 +196,49 @@ static PyObject *ring_subscribe(PyObject *module, PyObject *args) {
     return connection_exception(go, connection, &e);
 }
 
-// subscription_receive takes a subscription, its connection and a limit of time. It returns a frame, its number and a
-// tensor; None if the ring has ended.
-static PyObject *subscription_receive(PyObject *module, PyObject *args) {
-    PyObject *number, *of;
-    long long timeout;
+// subscription_receive takes a subscription, its connection and a limit of time in seconds, or None. It returns the number of a
+// frame and its tensor; None if the ring has ended.
+static PyObject *subscription_receive(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    int64_t timeout;
     void *subscription, *connection;
     const struct GoLib *go;
     dlx_frame *frame = NULL;
-    dlx_tensor *tensor = NULL;
     dlx_tensor_info info;
     uint64_t sequence = 0;
     int32_t ended = 0;
     dlx_error e;
     dlx_status status;
-    if (!PyArg_ParseTuple(args, "OOL:subscription_receive", &number, &of, &timeout) ||
-        go_handle(number, &subscription, &go) != 0 || go_handle(of, &connection, &go) != 0)
+    if (!count_is(count, 3) || go_handle(args[0], &subscription, &go) != 0 || go_handle(args[1], &connection, &go) != 0 ||
+        go_timeout(args[2], &timeout) != 0)
         return NULL;
-    WAITING(status, go->subscription_receive_described(subscription, timeout, &frame, &sequence, &tensor, &info, &ended, &e));
+    WAITING(status, go->subscription_receive_described(subscription, timeout, &frame, &sequence, &info, &ended, &e));
     if (ended && !PyErr_Occurred())
         Py_RETURN_NONE;
     if (status != DLX_OK)
         return connection_exception(go, connection, &e);
-    PyObject *t = NULL, *handle = NULL;
-    if (PyErr_Occurred()) // a signal came at the same time
-        go_close((uintptr_t)tensor);
-    else if ((t = go_described(PyModule_GetState(module), tensor, &info)) != NULL &&
-             (handle = PyLong_FromVoidPtr(frame)) != NULL)
-        return Py_BuildValue("(NKN)", handle, (unsigned long long)sequence, t);
+    if (PyErr_Occurred()) { // a signal came at the same time
+        WAITING(status, go->frame_release(frame, NULL));
+        return NULL;
+    }
+    PyObject *t = go_framed(PyModule_GetState(module), frame, &info), *number = PyLong_FromUnsignedLongLong(sequence);
+    PyObject *found = t == NULL || number == NULL ? NULL : PyTuple_Pack(2, number, t);
+    Py_XDECREF(number);
     Py_XDECREF(t);
-    Py_BEGIN_ALLOW_THREADS
-    go->frame_release(frame, NULL);
-    Py_END_ALLOW_THREADS
-    return NULL;
+    return found;
 }
 
-// frame_check raises an exception if the elements of a frame may not be those that were sent.
-static PyObject *frame_check(PyObject *module, PyObject *number) {
+// frame_check takes the tensor of a frame. It raises an exception if the elements may not be those that were sent.
+static PyObject *frame_check(PyObject *module, PyObject *o) {
     (void)module;
-    void *frame;
-    const struct GoLib *go;
     dlx_error e;
-    if (go_handle(number, &frame, &go) != 0)
+    const struct GoLib *go = go_load();
+    if (go == NULL)
         return NULL;
-    if (go->frame_error(frame, &e) == DLX_OK)
+    if (!tensor_check(o) || tensor_of(o)->memory->frame == 0) {
+        PyErr_SetString(PyExc_TypeError, "dlx: not a tensor of a frame");
+        return NULL;
+    }
+    if (go->frame_error((dlx_frame *)tensor_of(o)->memory->frame, &e) == DLX_OK)
         Py_RETURN_NONE;
     return e.status == DLX_ERR_CLOSED ? PyErr_Format(PyExc_ConnectionResetError, "dlx: %s", e.text) : go_exception(&e);
 }
@@ -242,23 +253,17 @@ static PyObject *subscription_close(PyObject *module, PyObject *number) {
     return go_close_handle(number, close_subscription);
 }
 
-static PyObject *frame_release(PyObject *module, PyObject *number) {
-    (void)module;
-    return go_close_handle(number, close_frame);
-}
-
 PyMethodDef ring_methods[] = {
     {"ring_publish", ring_publish, METH_VARARGS, NULL},
     {"publisher_offer", publisher_offer, METH_VARARGS, NULL},
-    {"publisher_loan", publisher_loan, METH_VARARGS, NULL},
-    {"publisher_send", publisher_send, METH_VARARGS, NULL},
+    {"publisher_loan", (PyCFunction)(void (*)(void))publisher_loan, METH_FASTCALL, NULL},
+    {"publisher_send", (PyCFunction)(void (*)(void))publisher_send, METH_FASTCALL, NULL},
     {"publisher_wait", publisher_wait, METH_VARARGS, NULL},
     {"publisher_json", publisher_json, METH_O, NULL},
     {"publisher_close", publisher_close, METH_O, NULL},
     {"ring_subscribe", ring_subscribe, METH_VARARGS, NULL},
-    {"subscription_receive", subscription_receive, METH_VARARGS, NULL},
+    {"subscription_receive", (PyCFunction)(void (*)(void))subscription_receive, METH_FASTCALL, NULL},
     {"subscription_close", subscription_close, METH_O, NULL},
     {"frame_check", frame_check, METH_O, NULL},
-    {"frame_release", frame_release, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

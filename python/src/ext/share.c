@@ -205,11 +205,12 @@ PyObject *go_shared(State *s, const struct GoLib *go, dlx_tensor *handle) {
     return NULL;
 }
 
-PyObject *go_described(State *s, dlx_tensor *handle, const dlx_tensor_info *info) {
+// described makes a tensor of a description. The caller gives it what keeps the memory.
+static Tensor *described(State *s, const dlx_tensor_info *info) {
     Held *x = calloc(1, sizeof *x + 2 * sizeof *x->dims * (size_t)info->rank);
     if (x == NULL) {
-        go_close((uintptr_t)handle);
-        return PyErr_NoMemory();
+        PyErr_NoMemory();
+        return NULL;
     }
     x->m.version = (DLVersion){DL_MAJOR, DL_MINOR};
     x->m.deleter = free_held;
@@ -221,7 +222,52 @@ PyObject *go_described(State *s, dlx_tensor *handle, const dlx_tensor_info *info
         x->m.tensor.shape[i] = info->shape[i];
         x->m.tensor.strides[i] = info->strides[i];
     }
-    return sharable((PyObject *)take_go(s, &x->m, (uintptr_t)handle));
+    Tensor *t = take_go(s, &x->m, 0);
+    if (t != NULL) {
+        t->memory->shared = true;
+        atomic_store(&t->memory->idle, info->unfinished == 0);
+    }
+    return t;
+}
+
+PyObject *go_described(State *s, dlx_tensor *handle, const dlx_tensor_info *info) {
+    Tensor *t = described(s, info);
+    if (t == NULL) {
+        go_close((uintptr_t)handle);
+        return NULL;
+    }
+    atomic_store(&t->memory->handle, (uintptr_t)handle);
+    atomic_store(&t->memory->idle, false); // another process may get to use it
+    return (PyObject *)t;
+}
+
+PyObject *go_framed(State *s, dlx_frame *frame, const dlx_tensor_info *info) {
+    Tensor *t = described(s, info);
+    if (t == NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        go_release((uintptr_t)frame);
+        Py_END_ALLOW_THREADS
+        return NULL;
+    }
+    t->memory->frame = (uintptr_t)frame;
+    return (PyObject *)t;
+}
+
+int go_timeout(PyObject *seconds, int64_t *timeout) {
+    *timeout = 0;
+    if (seconds == Py_None)
+        return 0;
+    double limit = PyFloat_AsDouble(seconds);
+    if (limit == -1 && PyErr_Occurred())
+        return -1;
+    if (!(limit > 0 && limit < 8589934592)) {
+        PyErr_Format(PyExc_ValueError, "dlx: timeout is %R: pass a positive number of seconds, or None for no limit", seconds);
+        return -1;
+    }
+    *timeout = (int64_t)(limit * 1e9);
+    if (*timeout == 0)
+        *timeout = 1;
+    return 0;
 }
 
 PyObject *sharable(PyObject *result) {
