@@ -30,6 +30,31 @@ func (c lonely) Err() error {
 	return nil
 }
 
+type key struct{}
+
+// bounded is a context that ends at its deadline, of which others ask for Done.
+type bounded struct{ lonely }
+
+func (bounded) Done() <-chan struct{} { return nil }
+
+func TestSleepLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		ctx      context.Context
+		from, to time.Duration
+		noticed  bool
+	}{
+		"no deadline":             {lonely{t: t}, sleepTime, sleepTime, true},
+		"a deadline":              {lonely{t, time.Now().Add(sleepTime / 2)}, -time.Hour, sleepTime / 2, true},
+		"a late deadline":         {lonely{t, time.Now().Add(time.Hour)}, sleepTime, sleepTime, true},
+		"a deadline that is over": {lonely{t, time.Now().Add(-time.Second)}, -time.Hour, 0, true},
+		"another context":         {context.WithValue(bounded{lonely{t: t}}, key{}, 1), sleepTime, sleepTime, false},
+	} {
+		if limit, noticed := sleepLimit(c.ctx); limit < c.from || limit > c.to || noticed != c.noticed {
+			t.Errorf("%s: %v, %t", name, limit, noticed)
+		}
+	}
+}
+
 // Calls that wait notice a deadline by themselves, and a frame or a slot that comes before it.
 func TestSleepsUntilADeadline(t *testing.T) {
 	a, b := connected(t, Options{}, Options{})

@@ -118,13 +118,14 @@ type spinner struct {
 	*spins
 	rounds int // that have begun
 	start  time.Time
-	last   time.Time // when the last round began
+	last   time.Time     // when the last round began
+	usual  time.Duration // of a round
 }
 
 const (
 	looksAtOnce = 200                   // looks before a call reads the clock, which takes as long as some tens of them
 	yieldsAfter = 3 * time.Microsecond  // after that, a call lets others use its processor between two rounds
-	crowded     = 30 * time.Microsecond // of one round: others need the processor, so that the call sleeps
+	crowded     = 30 * time.Microsecond // of one round beyond the first one: others need the processor, so that the call sleeps
 )
 
 // newSpinner begins a time of looking, which the caller ends.
@@ -157,10 +158,13 @@ func (w *spinner) goesOn() bool {
 		return true
 	}
 	now := time.Now()
-	if w.rounds == 2 {
+	switch w.rounds {
+	case 2:
 		w.start, w.last = now, now
+	case 3:
+		w.usual = now.Sub(w.last)
 	}
-	if now.Sub(w.start) > spinTime || now.Sub(w.last) > crowded {
+	if now.Sub(w.start) > spinTime || now.Sub(w.last) > crowded+w.usual {
 		return false
 	}
 	if w.last = now; now.Sub(w.start) > yieldsAfter {
