@@ -54,6 +54,25 @@ func TestCopiesThroughStagingMemory(t *testing.T) {
 	}
 }
 
+// A copy without a stream that panics gives its stream back: else Close of the device would wait for it at the end of the test.
+func TestAPanicGivesTheStreamBack(t *testing.T) {
+	d := open(t, 0)
+	x, y := row(t, d, 1000, core.AllocOptions{}), row(t, d, 1000, core.AllocOptions{})
+	d.set(func() { d.panics = true })
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the copy did not panic")
+			}
+		}()
+		_ = d.Copy(t.Context(), nil, y, x)
+	}()
+	d.set(func() { d.panics = false })
+	if err := d.Copy(t.Context(), nil, y, x); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The halves of the staging memory are used in order, also if the device is slow: the host fills a half when the device has
 // emptied it, and reads it when the device has filled it.
 func TestPiecesWaitForTheOtherSide(t *testing.T) {

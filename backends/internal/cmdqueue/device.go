@@ -136,8 +136,8 @@ func (d *Device[Q, O]) GiveBack(q Q) {
 	d.queues.GiveBack(&d.Device, q)
 }
 
-// withStream calls f with q. If q is the zero value, it calls f with a stream that it borrows, and
-// here: f then waits for its work unless it fails.
+// withStream calls f with q. If q is the zero value, withStream borrows a stream, calls f with it and with here set, and gives the
+// stream back, also if f panics. If here is set, f must wait for its work, unless it fails.
 func (d *Device[Q, O]) withStream(q Q, f func(q Q, here bool) error) error {
 	var none Q
 	if q != none {
@@ -147,12 +147,17 @@ func (d *Device[Q, O]) withStream(q Q, f func(q Q, here bool) error) error {
 	if err != nil {
 		return err
 	}
-	if err := f(q, true); err != nil {
-		go d.GiveBack(q) // what was enqueued goes on, and events report on it
-		return err
-	}
-	d.GiveBack(q)
-	return nil
+	waited := false
+	defer func() {
+		if waited {
+			d.GiveBack(q)
+		} else {
+			go d.GiveBack(q) // what was enqueued goes on, and events report on it
+		}
+	}()
+	err = f(q, true)
+	waited = err == nil
+	return err
 }
 
 // Finished waits until no copy uses the device, and returns the streams that copies without a stream have used. Mu is held,

@@ -26,6 +26,7 @@ type device struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	paused  bool    // commands do not run
+	panics  bool    // adding copies does
 	refuse  []error // of the next commands; nil for one that succeeds
 	buffers map[uintptr]*buffer
 	made    int // buffers for staging that were not destroyed
@@ -101,6 +102,9 @@ func (d *device) Joins(c copying) bool { return len(c.Geometry.Axes) == 0 }
 func (d *device) AddCopy(q *queue, c copying) error { return d.AddCopies(q, []copying{c}) }
 
 func (d *device) AddCopies(q *queue, list []copying) error {
+	if d.panics {
+		panic("a panic of the test")
+	}
 	return q.Add(item{Commands: commands(func() {
 		for _, c := range list {
 			_ = hostcopy.Run(c.Dst.address(), c.Src.address(), c.Geometry, false, 1)
