@@ -18,7 +18,7 @@ func (d *device) CanConvert(dst, src core.DType, s core.Scaling) error {
 	if d.kernels.missing != nil {
 		return d.kernels.missing
 	}
-	return gpuconvert.Supports(d.backend.Name(), dst, src, s)
+	return gpuconvert.CanConvert(&d.Info, dst, src, s)
 }
 
 // PrefersHost reports false: the device is a card.
