@@ -99,6 +99,60 @@ func TestCasesTakeEveryWay(t *testing.T) {
 	}
 }
 
+// The check of dispatches refuses shaders that the device lacks.
+func TestCheckLimitsRefusesShadersThatAreNotThere(t *testing.T) {
+	packed := plain
+	packed.Storage8, packed.Storage16, packed.Tiles = false, false, true
+	webGPU := gpucopy.WebGPULimits(1<<27, 16, 65535)
+	webGPU.Tiles = true
+	untiled := webGPU
+	untiled.Tiles = false
+	for _, c := range []struct {
+		shader gpucopy.Shader
+		limits gpucopy.Limits
+		taken  bool
+	}{
+		{gpucopy.Shader{Word: 4}, plain, true},
+		{gpucopy.Shader{Word: 1}, plain, true},
+		{gpucopy.Shader{Word: 1}, packed, false},
+		{gpucopy.Shader{Word: 1, Packed: true}, plain, false},
+		{gpucopy.Shader{Word: 4, Tiled: true}, plain, false},
+		{gpucopy.Shader{Word: 4, Tiled: true}, packed, true},
+		{gpucopy.Shader{Word: 3}, plain, false},
+		{gpucopy.Shader{Word: 1, Packed: true, Tiled: true}, packed, false}, // only WGSL has a text for it
+		{gpucopy.Shader{Word: 2, Packed: true, Channels: true}, packed, false},
+		{gpucopy.Shader{Word: 1, Packed: true, Tiled: true}, webGPU, true},
+		{gpucopy.Shader{Word: 2, Packed: true, Channels: true}, webGPU, true},
+		{gpucopy.Shader{Word: 2, Packed: true, Channels: true}, untiled, false},
+		{gpucopy.Shader{Word: 16, Tiled: true}, webGPU, false},
+	} {
+		w := gpucopy.Window{Size: 64}
+		d := gpucopy.Dispatch{Shader: c.shader, Dst: w, Src: w, Groups: [3]uint32{1, 1, 1}}
+		if err := gpucopytest.CheckLimits(d, c.limits, 64, 64); (err == nil) != c.taken {
+			t.Errorf("%v with %+v: error %v, taken must be %v", c.shader, c.limits, err, c.taken)
+		}
+	}
+}
+
+// No variant is there twice.
+func TestVariantsDiffer(t *testing.T) {
+	for _, c := range []struct {
+		limits gpucopy.Limits
+		want   int
+	}{{plain, 6}, {gpucopy.WebGPULimits(1<<27, 256, 65535), 4}} {
+		seen := make(map[gpucopy.Limits]string)
+		for name, l := range gpucopytest.Variants(c.limits) {
+			if other, ok := seen[l]; ok {
+				t.Errorf("%q equals %q", name, other)
+			}
+			seen[l] = name
+		}
+		if len(seen) != c.want {
+			t.Errorf("%d variants of %+v, want %d: %v", len(seen), c.limits, c.want, seen)
+		}
+	}
+}
+
 // WebGPU has a text for each variant that its limits lead to, and for no other.
 func TestWGSLIsThereForEveryShaderOfWebGPU(t *testing.T) {
 	for _, s := range slices.Concat(gpucopy.Shaders(), packedTiles) {
@@ -236,7 +290,9 @@ func TestCopiesBeyondTheStorageRangeAreCut(t *testing.T) {
 	c.Src = 2*n - 2
 	var words int64
 	for d := range gpucopy.Plan(c, plain) {
-		gpucopytest.CheckLimits(t, "reversed", d, plain, n, 2*n)
+		if err := gpucopytest.CheckLimits(d, plain, n, 2*n); err != nil {
+			t.Fatal(err)
+		}
 		words += int64(d.Constants.N[0])
 	}
 	if words != n {

@@ -20,7 +20,7 @@ var (
 // WGSL returns the shader in WebGPU's language, with the entry main. It is "" for a Shader that [Plan] never uses with
 // [WebGPULimits], such as one for words of 1 or 2 bytes that are not packed, since WGSL has no such words in buffers. Bindings 0
 // and 1 are storage buffers, as in GLSL; binding 2 is a read-only storage buffer with the 120 bytes of the Constants. A
-// pipeline needs at most 8704 bytes of workgroup memory.
+// pipeline needs at most [WGSLGroupMemory] bytes of workgroup memory if the shader is Tiled or has Channels, and none otherwise.
 func (s Shader) WGSL() string {
 	text := wgslSource
 	switch {
@@ -42,6 +42,9 @@ func (s Shader) WGSL() string {
 	}
 	return ""
 }
+
+// WGSLGroupMemory is how many bytes of workgroup memory a shader with tiles needs.
+const WGSLGroupMemory = 8704
 
 // Words that share a u32 are changed by atomic operations, since others of it may belong to other invocations.
 const wgslPacked = `alias value = u32;

@@ -15,7 +15,7 @@ import (
 	"github.com/dlx-go/dlx/core/typecode"
 )
 
-// Variants change what a plan depends on, down to limits that no device has.
+// Variants change what a plan depends on, down to limits that no device has. Of variants that are equal, only the first is there.
 func Variants(l gpucopy.Limits) map[string]gpucopy.Limits {
 	tiled, packed, small := l, l, l
 	tiled.Tiles = true
@@ -25,10 +25,19 @@ func Variants(l gpucopy.Limits) map[string]gpucopy.Limits {
 	smallTiled.Tiles, smallTiled.StorageRange = true, 1<<20
 	smallPacked := small
 	smallPacked.Storage8, smallPacked.Storage16 = false, false
-	return map[string]gpucopy.Limits{
-		"plain": l, "tiled": tiled, "packed": packed,
-		"small": small, "small, tiled": smallTiled, "small, packed": smallPacked,
+	variants, seen := make(map[string]gpucopy.Limits), make(map[gpucopy.Limits]bool)
+	for _, v := range []struct {
+		name   string
+		limits gpucopy.Limits
+	}{
+		{"plain", l}, {"tiled", tiled}, {"packed", packed},
+		{"small", small}, {"small, tiled", smallTiled}, {"small, packed", smallPacked},
+	} {
+		if !seen[v.limits] {
+			seen[v.limits], variants[v.name] = true, v.limits
+		}
 	}
+	return variants
 }
 
 // Case is a copy by shape and strides in elements.
@@ -176,7 +185,9 @@ func Check(t testing.TB, m Machine, rng *rand.Rand, l gpucopy.Limits, aligned bo
 	plan := slices.Collect(gpucopy.Plan(geometry, l))
 	about := fmt.Sprintf("%v of %v, shape %v: %v from %v", c.Name, dtype, c.Shape, c.Dst, c.Src)
 	for _, d := range plan {
-		CheckLimits(t, about, d, l, len(to), len(from))
+		if err := CheckLimits(d, l, len(to), len(from)); err != nil {
+			t.Fatalf("%s: %v", about, err)
+		}
 	}
 	m.Run(t, plan)
 	if !bytes.Equal(to, want) {
@@ -188,24 +199,30 @@ func Check(t testing.TB, m Machine, rng *rand.Rand, l gpucopy.Limits, aligned bo
 	}
 }
 
-// CheckLimits proves that a device takes the dispatch.
-func CheckLimits(t testing.TB, about string, d gpucopy.Dispatch, l gpucopy.Limits, dst, src int) {
-	t.Helper()
+// CheckLimits returns why a device with these limits does not take the dispatch between buffers of dst and src bytes, or nil.
+func CheckLimits(d gpucopy.Dispatch, l gpucopy.Limits, dst, src int) error {
 	for i, w := range []gpucopy.Window{d.Dst, d.Src} {
 		end := int64([]int{dst, src}[i])
 		if w.Offset < 0 || w.Offset%l.OffsetAlignment != 0 || w.Size <= 0 || w.Size > l.StorageRange || w.Offset+w.Size > end {
-			t.Fatalf("%s: window %+v of %d bytes", about, w, end)
+			return fmt.Errorf("window %+v of %d bytes", w, end)
 		}
 	}
 	for i, n := range d.Groups {
 		if n == 0 || n > l.Groups[i] {
-			t.Fatalf("%s: groups %v", about, d.Groups)
+			return fmt.Errorf("groups %v", d.Groups)
 		}
 	}
-	word := d.Shader.Word
-	if d.Shader.Packed != (word == 1 && !l.Storage8 || word == 2 && !l.Storage16) || (d.Shader.Tiled || d.Shader.Channels) && !l.Tiles || d.Shader.SPIRV() == nil && d.Shader.WGSL() == "" {
-		t.Fatalf("%s: shader %v", about, d.Shader)
+	s := d.Shader
+	shared := s.Tiled || s.Channels
+	switch {
+	case s.Packed != (s.Word == 1 && !l.Storage8 || s.Word == 2 && !l.Storage16):
+		return fmt.Errorf("shader %v, with storage of 8 bits %v, of 16 bits %v", s, l.Storage8, l.Storage16)
+	case shared && !l.Tiles, shared && s.Packed && !l.PackedTiles:
+		return fmt.Errorf("shader %v, with tiles %v, packed tiles %v", s, l.Tiles, l.PackedTiles)
+	case s.SPIRV() == nil && (!l.PackedTiles || s.WGSL() == ""): // only WebGPU has packed tiles
+		return fmt.Errorf("shader %v has no text", s)
 	}
+	return nil
 }
 
 // CheckAll runs all cases on a machine with each variant of its limits.
