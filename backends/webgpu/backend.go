@@ -119,7 +119,9 @@ func properties(l *wgpu.Library, a *wgpu.Adapter, index int32) core.Properties {
 	return p
 }
 
-// limitsOf returns the limits of shaders.
-func limitsOf(l wgpu.Limits) gpucopy.Limits {
-	return gpucopy.WebGPULimits(l.StorageRange, l.StorageAlignment, l.Groups)
+// limitsOf returns the limits of shaders. A device of the program may have less workgroup memory than tiles need.
+func limitsOf(l wgpu.Limits, cpu bool) gpucopy.Limits {
+	limits := gpucopy.WebGPULimits(l.StorageRange, l.StorageAlignment, l.Groups)
+	limits.Tiles = !cpu && l.GroupMemory >= gpucopy.WGSLGroupMemory
+	return limits
 }

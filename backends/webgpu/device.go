@@ -48,8 +48,7 @@ var (
 
 // newDevice makes a device that owns native.
 func newDevice(native *wgpu.Device, info core.Properties, limits wgpu.Limits, cpu bool) *device {
-	d := &device{native: native, cpu: cpu, limits: limitsOf(limits), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
-	d.limits.Tiles = !cpu
+	d := &device{native: native, cpu: cpu, limits: limitsOf(limits, cpu), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
 	d.pipelines.made = make(map[gpucopy.Shader]wgpu.Handle)
 	d.Init(d, info)
 	return d

@@ -4,10 +4,13 @@ package webgpu
 
 import (
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy/gpucopytest"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/faults"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 	"github.com/dlx-go/dlx/core"
@@ -115,5 +118,46 @@ func TestAWrappedDeviceThatIsDestroyedIsLost(t *testing.T) {
 		if _, err := d.Alloc(t.Context(), 100, core.AllocOptions{}); !errors.Is(err, core.ErrDeviceLost) {
 			t.Errorf("Alloc: error %v, want %q", err, core.ErrDeviceLost)
 		}
+	}
+}
+
+// A device of the program may have less workgroup memory than tiles need. Its strided copies then go without them. wgpu-native 29 takes
+// shaders with more workgroup memory than the device has, so that this looks at the plans.
+func TestAWrappedDeviceWithLittleWorkgroupMemoryUsesNoTiles(t *testing.T) {
+	closeDevice(t, open(t))
+	installFaults()
+	defer faults.LimitGroupMemory(0)
+	const least = gpucopy.WGSLGroupMemory
+	for _, memory := range []uint32{least - 4, least} {
+		faults.LimitGroupMemory(memory)
+		program := open(t)
+		faults.LimitGroupMemory(0)
+		native, err := DeviceOf(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, limits, err := wgpu.Wrap(wgpu.Handle(native))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limits.GroupMemory != int64(memory) {
+			t.Errorf("the device has %d bytes of workgroup memory, want %d", limits.GroupMemory, memory)
+		}
+		info := program.Properties()
+		d := newDevice(own, info, limits, false) // as if it were a GPU
+		if tiles := memory >= least; d.limits.Tiles != tiles {
+			t.Errorf("%d bytes of workgroup memory: tiles %v, want %v", memory, d.limits.Tiles, tiles)
+		}
+		if limitsOf(limits, true).Tiles {
+			t.Error("a CPU uses tiles")
+		}
+		s := &shaders{device: d}
+		for i, dtype := range gpucopytest.Types {
+			c := gpucopytest.Case{Name: "transpose", Shape: []int64{96, 96}, Src: []int64{1, 96}}
+			gpucopytest.Check(t, s, rand.New(rand.NewPCG(1, uint64(i))), d.limits, true, dtype, c)
+		}
+		s.free()
+		closeDevice(t, d)
+		closeDevice(t, program)
 	}
 }

@@ -110,6 +110,8 @@ typedef void (*on_status)(uint32_t, dlx_wgpu_text, void *, void *);
 static dlx_wgpu_callback lost;
 static atomic_int lost_pending;
 
+static atomic_uint group_memory; // of devices that are opened; 0 leaves it
+
 static void lose(uint32_t reason, dlx_wgpu_text why) {
 	if (atomic_exchange(&lost_pending, 0)) ((on_lost)lost.call)(NULL, reason, why, lost.first, lost.second);
 }
@@ -124,6 +126,12 @@ static void got_device(uint32_t status, void *device, dlx_wgpu_text why, void *f
 
 static uint64_t request(void *adapter, const dlx_wgpu_device_descriptor *d, dlx_wgpu_callback to) {
 	dlx_wgpu_device_descriptor mine = *d;
+	dlx_wgpu_limits less;
+	if (d->limits && atomic_load(&group_memory)) {
+		less = *d->limits;
+		less.group_memory = atomic_load(&group_memory);
+		mine.limits = &less;
+	}
 	lost = d->lost;
 	atomic_store(&lost_pending, 1);
 	if (fails(slot_AdapterRequestDevice)) {
@@ -211,6 +219,8 @@ static uint32_t pop_scope(uintptr_t device) {
 	return type;
 }
 
+static void set_group_memory(uint32_t n) { atomic_store(&group_memory, n); }
+
 static void destroy(uintptr_t device) { real.DeviceDestroy((void *)device); }
 */
 import "C"
@@ -254,6 +264,9 @@ func Lose() { C.lose_device() }
 
 // Destroy calls wgpuDeviceDestroy, as another user of the device would.
 func Destroy(device uintptr) { C.destroy(C.uintptr_t(device)) }
+
+// LimitGroupMemory makes devices that are opened from now on have bytes of workgroup memory, or as much as they ask for if bytes is 0.
+func LimitGroupMemory(bytes uint32) { C.set_group_memory(C.uint32_t(bytes)) }
 
 // PushScope begins a scope of errors of the program, on the calling thread.
 func PushScope(device uintptr) { C.push_scope(C.uintptr_t(device)) }

@@ -143,7 +143,7 @@ func parameters(list string) []string {
 var structs = []struct{ ours, theirs, fields string }{
 	{"dlx_wgpu_chain", "WGPUChainedStruct", "next=next type=sType"},
 	{"dlx_wgpu_text", "WGPUStringView", "data=data length=length"},
-	{"dlx_wgpu_limits", "WGPULimits", "next=nextInChain storage_range=maxStorageBufferBindingSize storage_alignment=minStorageBufferOffsetAlignment buffer_size=maxBufferSize groups=maxComputeWorkgroupsPerDimension immediates=maxImmediateSize"},
+	{"dlx_wgpu_limits", "WGPULimits", "next=nextInChain storage_range=maxStorageBufferBindingSize storage_alignment=minStorageBufferOffsetAlignment buffer_size=maxBufferSize group_memory=maxComputeWorkgroupStorageSize groups=maxComputeWorkgroupsPerDimension immediates=maxImmediateSize"},
 	{"dlx_wgpu_adapter_info", "WGPUAdapterInfo", "next=nextInChain device=device description=description backend=backendType type=adapterType vendor_id=vendorID device_id=deviceID"},
 	{"dlx_wgpu_labeled", "WGPUQueueDescriptor", "next=nextInChain label=label"},
 	{"dlx_wgpu_labeled", "WGPUShaderModuleDescriptor", "next=nextInChain label=label"},

@@ -73,12 +73,14 @@ type Limits struct {
 	StorageRange     int64  // maxStorageBufferBindingSize
 	StorageAlignment int64  // minStorageBufferOffsetAlignment
 	Groups           uint32 // maxComputeWorkgroupsPerDimension
+	GroupMemory      int64  // maxComputeWorkgroupStorageSize, in bytes
 }
 
 func limitsOf(l *C.dlx_wgpu_limits) Limits {
 	return Limits{
 		BufferSize: bounded(l.buffer_size), StorageRange: bounded(l.storage_range),
 		StorageAlignment: int64(l.storage_alignment), Groups: uint32(l.groups),
+		GroupMemory: int64(l.group_memory),
 	}
 }
 
