@@ -1,9 +1,11 @@
 package benchmarks
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
@@ -171,4 +173,41 @@ func someOfEachFamily(cases []Case) (some []Case) {
 		}
 	}
 	return some
+}
+
+// A baseline that does not copy what the case copies is not measured.
+func TestABaselineIsVerified(t *testing.T) {
+	e := gateEnv(t)
+	d, err := e.device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := e.localLane(d, 3*pieceSize, sentSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(bytes int64) sampler {
+		return timed(func(int) error {
+			dst, err := core.Mutable[uint8](l.dst.host)
+			if err != nil {
+				return err
+			}
+			src, err := core.Values[uint8](l.src.host)
+			copy(dst[:bytes], src)
+			return err
+		})
+	}
+	for _, bytes := range []int64{3 * pieceSize, 0, 3*pieceSize - 1, 3 * pieceSize} {
+		whole := bytes == 3*pieceSize
+		if err := e.verifyBare(l, part(bytes)); (err == nil) != whole {
+			t.Errorf("%d bytes copied: error %v", bytes, err)
+		}
+		if err := e.write(l.dst, l.seed+beforeSeed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := errors.New("the loop failed")
+	if err := e.verifyBare(l, func(int) (time.Duration, error) { return 0, failed }); !errors.Is(err, failed) {
+		t.Errorf("a loop that fails: error %v", err)
+	}
 }

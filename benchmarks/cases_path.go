@@ -209,10 +209,12 @@ const (
 	bareCLLoop     = "bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer"
 	bareUSMLoop    = "bare loop of clEnqueueMemcpyINTEL"
 	bareWebGPULoop = "bare loop of WebGPU's calls"
+	bareWebGPUHost = "bare loop of WebGPU's calls, each waited for, by one thread"
 )
 
-// bareTarget is the target of a large copy that is compared with that: of CUDA with pinned memory of the host, of OpenCL, oneAPI and
-// WebGPU with memory that they do not know, and of the last two within the device.
+// bareTarget is the target of a large copy that is compared with that: of CUDA with pinned memory of the host, of OpenCL and oneAPI with
+// memory that they do not know, and of CUDA, oneAPI and WebGPU within the device. Copies between the host and WebGPU have none: Device.Copy
+// has two pieces on their way and uses several threads, and the loop does not.
 func bareTarget(id core.DeviceID, from, to Ends, memory string, size int64, limit float64) Target {
 	within := slices.Equal(from, to)
 	t := Target{Measure: Speed, Limit: limit}
@@ -225,7 +227,7 @@ func bareTarget(id core.DeviceID, from, to Ends, memory string, size int64, limi
 		t.Baseline = bareCLLoop
 	case id.Type == core.DeviceOneAPI && (within || memory == pageable):
 		t.Baseline, t.Limit = bareUSMLoop, 0.9
-	case id.Type == core.DeviceWebGPU && (within || memory == pageable):
+	case id.Type == core.DeviceWebGPU && within:
 		t.Baseline, t.Limit = bareWebGPULoop, 0.9
 	default:
 		return Target{}
@@ -233,7 +235,8 @@ func bareTarget(id core.DeviceID, from, to Ends, memory string, size int64, limi
 	return t
 }
 
-// besideBareLoop adds a loop of bare calls of the driver, where there is one. Both are then timed by the host.
+// besideBareLoop adds a loop of bare calls of the driver, where there is one. Both are then timed by the host. A loop whose first copy
+// does not arrive is not measured.
 func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
 	bytes := l.src.tensor.NumBytes()
 	within := l.src.tensor.DeviceID() == id && l.dst.tensor.DeviceID() == id
@@ -270,10 +273,15 @@ func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
 			}
 		}
 	case id.Type == core.DeviceWebGPU && (within || t.memory == pageable):
-		bare.name = bareWebGPULoop
+		if bare.name = bareWebGPULoop; !within {
+			bare.name = bareWebGPUHost
+		}
 		bare.sample, err = e.bareWebGPU(l, bytes)
 	default:
 		return t
+	}
+	if err == nil {
+		err = e.verifyBare(l, bare.sample)
 	}
 	if err != nil {
 		bare.reason = err.Error()
@@ -289,6 +297,21 @@ func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
 	t.clock, t.resolution = HostClock, emptyWait(e.ctx, l.stream)
 	t.baselines = append(t.baselines, bare)
 	return t
+}
+
+// verifyBare has a baseline copy once, compares what arrived, and writes other bytes over it again. The destination has other bytes before.
+func (e *env) verifyBare(l lane, sample sampler) error {
+	if _, err := sample(1); err != nil {
+		return err
+	}
+	m, err := e.check(l.dst, l.seed, l.seed+beforeSeed)
+	if err == nil && m != nil {
+		err = core.Errorf(core.ErrInvalid, "benchmarks", "verifyBare", "the baseline did not copy: %s", m.Text)
+	}
+	if err != nil {
+		return err
+	}
+	return e.write(l.dst, l.seed+beforeSeed)
 }
 
 // bareWebGPU returns the loop of WebGPU's calls that does what a lane does.
