@@ -13,8 +13,6 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-func TestMain(m *testing.M) { coretest.Main(m) }
-
 // Each way of the loop moves the bytes, and no others.
 func TestLoopCopies(t *testing.T) {
 	backend := webgpu.New()
