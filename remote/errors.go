@@ -105,9 +105,9 @@ func (o *Options) told(g goodbye) error {
 	case reasonStalled:
 		return ended(errStalled, "the peer ended the connection: %q", g.text)
 	case reasonSilent:
-		return ended(os.ErrDeadlineExceeded, "the peer ended the connection, since it heard no sign of life of this process for longer than its keep-alive: %q", g.text)
+		return ended(os.ErrDeadlineExceeded, "the peer ended the connection, since it heard no sign of life of this process for longer than its keep-alive")
 	case reasonLost:
-		return ended(io.ErrUnexpectedEOF, "the peer ended the connection, since it lost this process: %q", g.text)
+		return ended(io.ErrUnexpectedEOF, "the peer ended the connection, since it lost this process")
 	}
 	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", g.reason, g.text)
 }
@@ -136,9 +136,9 @@ func farewell(err error) goodbye {
 	case errors.Is(err, errStalled):
 		g.reason = reasonStalled
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		g.reason = reasonSilent
+		g.reason, g.text = reasonSilent, "" // the text is of this side's view
 	case errors.Is(err, core.ErrClosed):
-		g.reason = reasonLost
+		g.reason, g.text = reasonLost, ""
 	}
 	return g
 }

@@ -39,7 +39,8 @@ type Offer struct {
 	name       string // "" if it is not listed
 	number     uint64 // by which lists are in order
 	writable   bool
-	timer      *time.Timer // of the lease; nil if that has no end
+	origin     *core.Buffer // of the memory, by which the work on it is ordered; nil if the offer is not writable
+	timer      *time.Timer  // of the lease; nil if that has no end
 	done       chan struct{}
 	busy       chan struct{} // holds one element while a request uses a writable offer
 	arriving   *gathering    // whose rows are offered while they arrive; nil if all are there
@@ -55,29 +56,34 @@ var liveOffers = live.NewCounter("remote.Offer")
 // offerNumbers is the last number that an offer with a name has got.
 var offerNumbers atomic.Uint64
 
-// writableOffers has the writable offers of this process by their keys: a Put may come from the process itself.
-var writableOffers sync.Map // of [keySize]byte to *Offer
+// overwritten counts, by its origin, the uses of memory that a Put may be writing: the writable offers of this process, and
+// requests for them that are being served, which may outlast the offers.
+var overwritten = struct {
+	mu   sync.Mutex
+	uses map[*core.Buffer]int
+}{uses: make(map[*core.Buffer]int)}
 
-// ownOffer reports whether the tensor lies in the memory of a writable offer of this process.
-func ownOffer(key [keySize]byte, t *core.Tensor) bool {
-	f, _ := writableOffers.Load(key)
-	if f == nil {
-		return false
+// countOverwritten adds n uses of memory. An origin of nil is of an offer that is not writable.
+func countOverwritten(origin *core.Buffer, n int) {
+	if origin == nil {
+		return
 	}
-	offered := f.(*Offer).memory()
-	b, err := t.Buffer()
-	return err == nil && offered != nil && offered == b.Origin()
+	overwritten.mu.Lock()
+	defer overwritten.mu.Unlock()
+	if overwritten.uses[origin] += n; overwritten.uses[origin] == 0 {
+		delete(overwritten.uses, origin)
+	}
 }
 
-// memory returns the origin of the offered memory, by which the work on it is ordered, or nil if the offer has ended.
-func (f *Offer) memory() *core.Buffer {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if f.tensor == nil {
-		return nil
+// mayBeOverwritten reports whether a Put, of this process or another one, may be writing the memory of the tensor.
+func mayBeOverwritten(t *core.Tensor) bool {
+	b, err := t.Buffer()
+	if err != nil {
+		return false
 	}
-	b, _ := f.tensor.Buffer() // which is open
-	return b.Origin()
+	overwritten.mu.Lock()
+	defer overwritten.mu.Unlock()
+	return overwritten.uses[b.Origin()] > 0
 }
 
 // offers are the offers of a listener or of a connection. The zero value is empty.
@@ -116,9 +122,7 @@ func (s *offers) add(o *Offer) error {
 		s.byKey, s.byName = make(map[[keySize]byte]*Offer), make(map[string]*Offer)
 	}
 	s.byKey[o.key] = o
-	if o.writable {
-		writableOffers.Store(o.key, o)
-	}
+	countOverwritten(o.origin, 1)
 	if o.name != "" {
 		o.number = offerNumbers.Add(1)
 		s.byName[o.name] = o
@@ -226,6 +230,14 @@ func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
 func (s *offers) open(f *Offer, d *description) (*Offer, error) {
 	f.home, f.key, f.writable, f.descriptor = s, d.key, d.Writable, appendDescription(nil, d)
 	f.done, f.busy = make(chan struct{}), make(chan struct{}, 1)
+	if d.Writable {
+		b, err := f.tensor.Buffer()
+		if err != nil {
+			_ = f.tensor.Close()
+			return nil, err
+		}
+		f.origin = b.Origin()
+	}
 	if err := s.add(f); err != nil {
 		_ = f.tensor.Close()
 		return nil, err
@@ -274,7 +286,6 @@ func (f *Offer) Close() error {
 	}
 	f.once.Do(func() {
 		f.home.drop(f)
-		writableOffers.CompareAndDelete(f.key, f)
 		f.mu.Lock()
 		t := f.tensor
 		f.tensor = nil
@@ -282,15 +293,15 @@ func (f *Offer) Close() error {
 			f.timer.Stop()
 		}
 		f.mu.Unlock()
-		_ = t.Close()
+		f.release(t)
 		liveOffers.Add(-1)
 		close(f.done)
 	})
 	return nil
 }
 
-// rows returns the tensor of a request, which the caller closes, or nil if the offer has ended.
-func (f *Offer) rows(q *request) (*core.Tensor, error) {
+// rows returns the tensor of a request, which the caller releases, or why there is none.
+func (f *Offer) rows(q *request) (t *core.Tensor, err error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.tensor == nil {
@@ -305,9 +316,20 @@ func (f *Offer) rows(q *request) (*core.Tensor, error) {
 		return nil, invalid("request", "%d bytes were asked for, and the rows have %d", q.bytes, bytes)
 	}
 	if q.count < 0 {
-		return f.tensor.Share()
+		t, err = f.tensor.Share()
+	} else {
+		t, err = f.tensor.Slice(0, q.first, q.first+q.count, 1)
 	}
-	return f.tensor.Slice(0, q.first, q.first+q.count, 1)
+	if err == nil {
+		countOverwritten(f.origin, 1)
+	}
+	return t, err
+}
+
+// release ends a use of the memory of the offer by t.
+func (f *Offer) release(t *core.Tensor) {
+	_ = t.Close()
+	countOverwritten(f.origin, -1)
 }
 
 // rowsOf returns the shape of rows of a tensor; with count -1, that of the whole tensor.

@@ -376,26 +376,28 @@ func TestPutOfTheOfferedMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep := coretest.Keep(t)
+			ctx, enough := context.WithTimeout(t.Context(), time.Minute)
+			defer enough()
 			a, b := connect(t, Options{})
-			x := keep(on(t, d, 4*pieceBytes, 1).Reshape(4, pieceBytes))
+			x := keep(on(t, d, 4<<16, 1).Reshape(4, 1<<16))
 			f := offer(t, a, x, OfferOptions{Writable: true})
 			onHost := func(y *core.Tensor) *core.Tensor {
-				h := keep(core.Empty(t.Context(), host(t), y.DType(), y.Shape(), core.AllocOptions{}))
-				if err := d.Copy(t.Context(), nil, h, keep(y.Clone(t.Context()))); err != nil {
+				h := keep(core.Empty(ctx, host(t), y.DType(), y.Shape(), core.AllocOptions{}))
+				if err := d.Copy(ctx, nil, h, keep(y.Clone(ctx))); err != nil {
 					t.Fatal(err)
 				}
 				return h
 			}
 			front, back := keep(x.Slice(0, 0, 2, 1)), keep(x.Slice(0, 2, 4, 1))
 			want := onHost(front)
-			r, err := b.PutRows(t.Context(), f.Descriptor(), 2, front)
+			r, err := b.PutRows(ctx, f.Descriptor(), 2, front)
 			if err != nil || r.BytesCopied < r.Bytes || r.Reason == "" {
 				t.Fatalf("PutRows returned %v\n%v", err, r)
 			}
 			wantEqual(t, want, onHost(back))
 			for _, y := range []*core.Tensor{x, keep(x.Slice(0, 3, -1, -1))} {
 				want := onHost(y)
-				if _, err := b.Put(t.Context(), f.Descriptor(), y); err != nil {
+				if _, err := b.Put(ctx, f.Descriptor(), y); err != nil {
 					t.Fatal(err)
 				}
 				wantEqual(t, want, onHost(x))
@@ -403,7 +405,8 @@ func TestPutOfTheOfferedMemory(t *testing.T) {
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.Put(t.Context(), f.Descriptor(), x); !errors.Is(err, core.ErrClosed) {
+			until(func() bool { return !mayBeOverwritten(x) }) // when the last request is served
+			if _, err := b.Put(ctx, f.Descriptor(), x); !errors.Is(err, core.ErrClosed) {
 				t.Errorf("Put to an offer that has ended returned %v", err)
 			}
 		})

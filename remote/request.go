@@ -276,11 +276,12 @@ func (c *Conn) answer(k control, payload []byte) error {
 // shape. It returns when the elements are there. The caller still owns t. If Put fails after it has begun, some elements
 // are overwritten, and the peer's tensor reports the error to whoever reads it.
 //
-// If t lies in the memory of the offer, which is of this process then, Put sends a copy of t, since nothing can be read from
-// memory while Put writes it.
+// If t lies in memory that this process offers as writable, Put makes a copy of t in the same place and sends that.
+// Otherwise two Puts, each from the memory that the other one overwrites, would wait for each other.
 //
-// Put returns the errors of [Conn.Send] for t, those of [Conn.Fetch] for the descriptor, core.ErrDType or core.ErrLayout if
-// t has another type or shape, and core.ErrReadOnly if the offer is not writable.
+// Put returns the errors of [Conn.Send] for t, also core.ErrOutOfMemory if there is no memory for the copy; those of
+// [Conn.Fetch] for the descriptor; core.ErrDType or core.ErrLayout if t has another type or shape; and core.ErrReadOnly if
+// the offer is not writable.
 func (c *Conn) Put(ctx context.Context, descriptor []byte, t *core.Tensor) (Report, error) {
 	if x := c.tracer(); x != nil {
 		return c.tracePut(ctx, x, descriptor, -1, t)
@@ -342,13 +343,13 @@ func (c *Conn) put(ctx context.Context, descriptor []byte, start int64, t *core.
 }
 
 func (c *Conn) putRows(ctx context.Context, q *request, t *core.Tensor, r *Report) error {
-	if ownOffer(q.key, t) { // else the Put would wait for itself
+	if mayBeOverwritten(t) { // else Puts could wait for each other in a circle, or one for itself
 		x, err := t.Clone(ctx)
 		if err != nil {
 			return err
 		}
 		defer x.Close()
-		r.because("it lies in the memory of the offer: its elements were copied")
+		r.because("it lies in memory that this process offers as writable: its elements were copied")
 		r.BytesCopied += t.NumBytes()
 		t = x
 	}

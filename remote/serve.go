@@ -71,7 +71,7 @@ func (c *Conn) serve(k control, payload []byte) error {
 		err = core.Errorf(core.ErrOutOfMemory, "remote", "request", "%d requests are served already", c.serving)
 	case k == controlPut && c.putting[q.id] != nil:
 		c.mu.Unlock()
-		_ = t.Close()
+		f.release(t)
 		return violation("request %d came twice", q.id)
 	default:
 		c.serving++
@@ -84,12 +84,12 @@ func (c *Conn) serve(k control, payload []byte) error {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		_ = t.Close()
+		f.release(t)
 		return c.refuse(&q, err)
 	}
 	c.work.Go(func() {
 		defer func() {
-			_ = t.Close()
+			f.release(t)
 			c.mu.Lock()
 			c.serving--
 			c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *Conn) bound(q *request) (ctx context.Context, over func()) {
 // afterwards is how much longer a request is served than its sender waits, which then knows itself that its time is over.
 const afterwards = time.Second
 
-// look returns the tensor of a request, which the caller closes, or why there is none.
+// look returns the tensor of a request and its offer, by which the caller releases it, or why there is none.
 func (c *Conn) look(k control, q *request) (*core.Tensor, *Offer, error) {
 	f := c.own.find(q.key)
 	if f == nil {
