@@ -354,6 +354,9 @@ func (s *serving) echo(ctx context.Context, c *remote.Conn) {
 			return
 		}
 		_, err = c.Send(ctx, t)
+		if err == nil {
+			s.echoed.Add(t.NumBytes())
+		}
 		_ = t.Close()
 		if err != nil {
 			return

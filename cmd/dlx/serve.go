@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,9 +66,13 @@ func newServeCommand(a *app) *cobra.Command {
 		Use:   "serve [FILE...] --listen ADDRESS",
 		Short: "Offer the tensors of files to other machines",
 		Long: `Offer the tensors of files to processes on other machines, which take them by dlx load
-ucx://ADDRESS or by package remote, until the command is interrupted. The log says when it begins, with the address, and what each peer
-has taken, once a second. The result is printed at the end. FILE may also be an index of
-several files or a folder, as for dlx inspect.
+ucx://ADDRESS or by package remote, until the command is interrupted. FILE may also be an index
+of several files or a folder, as for dlx inspect.
+
+The log has the address, each peer that connects or leaves, and what that peer has taken. While
+peers take tensors, it says once a second how many peers are connected, and how many requests
+were served and bytes sent since the command began, for all peers together. The result is printed
+at the end.
 
 Files are mapped: their bytes are read when somebody asks for them. They must not be truncated
 meanwhile. With --device, the tensors are first loaded onto that device.
@@ -154,7 +159,7 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 		return nil, err
 	}
 	defer l.Close()
-	s := &serving{app: a, listener: l, device: device, only: f.only, bench: f.bench, r: serveResult{Address: l.Addr().String(), Device: device.ID(), Tensors: []servedTensor{}}}
+	s := &serving{app: a, listener: l, device: device, only: f.only, bench: f.bench, conns: make(map[*remote.Conn]struct{}), r: serveResult{Address: l.Addr().String(), Device: device.ID(), Tensors: []servedTensor{}}}
 	for _, file := range files {
 		if err := s.offer(ctx, file); err != nil {
 			return nil, err
@@ -183,8 +188,12 @@ type serving struct {
 	only     []string
 	bench    bool
 
-	mu sync.Mutex
-	r  serveResult
+	offers []*remote.Offer // of all tensors
+	echoed atomic.Int64    // bytes that were sent back
+
+	mu    sync.Mutex
+	conns map[*remote.Conn]struct{} // that are open
+	r     serveResult
 }
 
 // offer offers the tensors of a file. The offers end with the listener.
@@ -227,9 +236,11 @@ func matchName(glob, name string) (bool, error) {
 // offerTensor offers a tensor, which it closes.
 func (s *serving) offerTensor(t *core.Tensor, o remote.OfferOptions) error {
 	defer t.Close()
-	if _, err := s.listener.Offer(t, o); err != nil {
+	offer, err := s.listener.Offer(t, o)
+	if err != nil {
 		return err
 	}
+	s.offers = append(s.offers, offer)
 	s.r.Tensors = append(s.r.Tensors, servedTensor{resultName(o.Name), t.DType(), t.Shape(), t.NumBytes()})
 	s.r.Bytes += t.NumBytes()
 	return nil
@@ -239,6 +250,9 @@ func (s *serving) offerTensor(t *core.Tensor, o remote.OfferOptions) error {
 func (s *serving) accept(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work.Go(func() { s.tell(ctx) })
 	for {
 		c, err := s.listener.Accept(ctx)
 		if ctx.Err() != nil { // the usual end
@@ -252,6 +266,7 @@ func (s *serving) accept(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		s.r.Connections++
+		s.conns[c] = struct{}{}
 		s.mu.Unlock()
 		s.log.Info().Stringer("peer", c.Peer()).Msg("connected")
 		work.Go(func() { s.follow(ctx, c) })
@@ -272,26 +287,42 @@ func (s *serving) names() string {
 	return text
 }
 
-// tellEvery is how often dlx serve says what a peer has taken. A test changes it.
+// tellEvery is how often dlx serve says what its peers have taken. A test changes it.
 var tellEvery = time.Second
 
-// tell says what the peer has taken, each time that there is something new, until the connection ends.
-func (s *serving) tell(ctx context.Context, c *remote.Conn) {
+// tell says what all peers together have taken, each time that there is something new, until ctx ends.
+func (s *serving) tell(ctx context.Context) {
 	ticks := time.NewTicker(tellEvery)
 	defer ticks.Stop()
-	for told := int64(0); ; {
+	for requests, sent := int64(0), int64(0); ; {
 		select {
 		case <-ticks.C:
-		case <-c.Done():
-			return
 		case <-ctx.Done():
 			return
 		}
-		if x := c.Stats(); x.Served > told {
-			told = x.Served
-			s.log.Info().Stringer("peer", c.Peer()).Int64("requests", x.Served).Str("sent", formatBytes(x.BytesSent)).Msg("taken")
+		peers, served, bytes := s.taken()
+		if served == requests && bytes == sent {
+			continue
 		}
+		requests, sent = served, bytes
+		s.log.Info().Int("peers", peers).Int64("requests", served).Str("sent", formatBytes(bytes)).Msg("taken")
 	}
+}
+
+// taken returns the number of open connections, and the requests and bytes of all connections. Bytes of requests that are being
+// served count, too.
+func (s *serving) taken() (peers int, requests, bytes int64) {
+	bytes = s.echoed.Load()
+	for _, o := range s.offers {
+		bytes += o.BytesRead()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests = s.r.Served
+	for c := range s.conns {
+		requests += c.Stats().Served
+	}
+	return len(s.conns), requests, bytes
 }
 
 // follow waits for the end of a connection, and counts what it has done.
@@ -299,12 +330,16 @@ func (s *serving) follow(ctx context.Context, c *remote.Conn) {
 	if s.bench {
 		s.echo(ctx, c)
 	}
-	s.tell(ctx, c)
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+	}
 	why := c.Err()
 	_ = c.Close()
 	x := c.Stats()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.conns, c)
 	s.r.Served, s.r.Refused, s.r.Sent = s.r.Served+x.Served, s.r.Refused+x.Refused, s.r.Sent+x.BytesSent
 	event := s.log.Info()
 	if why != nil && !errors.Is(why, io.EOF) {

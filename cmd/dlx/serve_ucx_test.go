@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -20,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,8 +35,37 @@ import (
 // served is a dlx serve that runs.
 type served struct {
 	url  string
-	log  chan string    // the lines of its log as they come
+	log  *logged        // grows while it runs
 	stop func() outcome // interrupts it, and returns what it has left
+}
+
+// logged is the lines of a log.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n") + "\n"
+}
+
+// wait waits for a line that matches the expression.
+func (l *logged) wait(t *testing.T, expression string) {
+	t.Helper()
+	want := regexp.MustCompile("(?m)" + expression + "$")
+	for end := time.Now().Add(time.Minute); !want.MatchString(l.String()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log has no line %q:\n%s", expression, l)
+		}
+	}
 }
 
 // startServe runs dlx serve on the loopback interface.
@@ -48,32 +79,30 @@ func startServe(t *testing.T, args ...string) served {
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
 	r, stderr := io.Pipe()
-	var stdout, all bytes.Buffer
+	var stdout bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
 		code := run(ctx, registry, append([]string{"serve", "--listen", "127.0.0.1:0", "--json"}, args...), strings.NewReader(""), &stdout, stderr)
 		_ = stderr.Close()
 		ended <- code
 	}()
-	address, read, log := make(chan string, 1), make(chan struct{}), make(chan string, 1000)
+	address, read, log := make(chan string, 1), make(chan struct{}), new(logged)
 	go func() {
 		defer close(read)
 		lines := bufio.NewScanner(r)
 		for lines.Scan() {
-			all.WriteString(lines.Text() + "\n")
-			log <- lines.Text()
+			log.add(lines.Text())
 			if m := regexp.MustCompile(`serving.* address=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
 				address <- m[1]
 			}
 		}
 		close(address)
-		close(log)
 	}()
 	stop := func() outcome {
 		interrupt()
 		code := <-ended
 		<-read
-		return outcome{code, stdout.String(), all.String()}
+		return outcome{code, stdout.String(), log.String()}
 	}
 	t.Cleanup(interrupt)
 	at, ok := <-address
@@ -157,17 +186,13 @@ func TestServeSaysWhatPeersTake(t *testing.T) {
 	defer func() { tellEvery = before }()
 	s := startServe(t, tensors, "--insecure")
 	defer s.stop() // first, since it reads tellEvery
-	if line := <-s.log; !regexp.MustCompile(`serving until interrupted address=127\.0\.0\.1:\d+ bytes="[^"]+" names="\w+, \w+, \w+ and \d+ more" tensors=\d+$`).MatchString(line) {
-		t.Errorf("it begins with %q", line)
-	}
+	s.log.wait(t, `serving until interrupted address=127\.0\.0\.1:\d+ bytes="[^"]+" names="\w+, \w+, \w+ and \d+ more" tensors=\d+`)
 	c, err := remote.Dial(t.Context(), strings.TrimPrefix(s.url, peerScheme), remote.Options{Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if line := <-s.log; !strings.Contains(line, "connected peer=127.0.0.1:") {
-		t.Errorf("then it says %q", line)
-	}
+	s.log.wait(t, `connected peer=127\.0\.0\.1:\d+`)
 	list, err := c.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -183,9 +208,7 @@ func TestServeSaysWhatPeersTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = x.Close()
-		if line := <-s.log; !regexp.MustCompile(fmt.Sprintf(`taken peer=127\.0\.0\.1:\d+ requests=%d sent="\d+ B"$`, i+1)).MatchString(line) {
-			t.Errorf("after %d tensors it says %q", i+1, line)
-		}
+		s.log.wait(t, fmt.Sprintf(`taken peers=1 requests=%d sent="\d+ B"`, i+1))
 	}
 	if o := dlx(t, "load", s.url, "--only", "total", "--to", "cpu", "--insecure"); o.code != exitOK || !strings.Contains(o.stdout, "\n"+s.url+"  8 B    1        -       source  by ") {
 		t.Errorf("one of the tensors: exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
@@ -193,6 +216,74 @@ func TestServeSaysWhatPeersTake(t *testing.T) {
 	if o := dlx(t, "load", s.url, "--to", "cpu", "--token-file", secret(t, "0123456789abcdef\n")); o.code != exitFailed || !strings.Contains(o.stderr, "give --insecure on both sides") {
 		t.Errorf("with a token, exit code %d: %s", o.code, o.stderr)
 	}
+}
+
+// waiting is a device that has no memory before ready is closed.
+type waiting struct {
+	core.Device
+	ready chan struct{}
+}
+
+func (d waiting) Alloc(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+	<-d.ready
+	return d.Device.Alloc(ctx, size, o)
+}
+
+// The log says what is taken of a large tensor before the request is done, for all peers together, and what was sent back.
+func TestServeSaysWhatPeersAreTaking(t *testing.T) {
+	before := tellEvery
+	tellEvery = time.Millisecond
+	defer func() { tellEvery = before }()
+	s := startServe(t, "--bench", "--insecure")
+	defer s.stop()
+	host, err := cpu.New().Open(t.Context(), core.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	ready, results := make(chan struct{}), make(chan error, 2)
+	release := sync.OnceFunc(func() { close(ready) })
+	defer release()
+	for range 2 {
+		c, err := remote.Dial(t.Context(), strings.TrimPrefix(s.url, peerScheme), remote.Options{Insecure: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		list, err := c.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			x, _, err := c.Fetch(t.Context(), list[0].Descriptor, waiting{host, ready})
+			_ = x.Close()
+			if err == nil {
+				err = echoed(t.Context(), c, host)
+			}
+			results <- err
+		}()
+	}
+	s.log.wait(t, `taken peers=2 requests=0 sent="33.55 MB"`) // 4 pieces of 4 MiB for each
+	release()
+	if err := errors.Join(<-results, <-results); err != nil {
+		t.Fatal(err)
+	}
+	s.log.wait(t, `taken peers=2 requests=2 sent="136.22 MB"`) // two tensors of 64 MiB, and two of 1 MB
+}
+
+// echoed sends a tensor of 1 MB to a dlx serve --bench, and receives it.
+func echoed(ctx context.Context, c *remote.Conn, d core.Device) error {
+	x, err := core.FromSlice(make([]byte, 1e6))
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if _, err := c.Send(ctx, x); err != nil {
+		return err
+	}
+	y, _, err := c.Receive(ctx, d)
+	_ = y.Close()
+	return err
 }
 
 // Certificates of an authority that both sides know are enough, and others are refused.

@@ -103,7 +103,7 @@ func remoteRow(ctx context.Context, b *bench, c ucxCase, process *child, version
 	}
 	row := Row{
 		Peer: "ucx_perftest", Version: version, Case: c.test + " over " + c.tls, Size: c.size, Command: c.commandLine("PORT"),
-		DLX: "tensors that one process sends, and the other one receives into new memory",
+		DLX: "tensors that one goroutine of a process sends, and one of the other process receives into new memory",
 	}
 	if !c.bandwidth() {
 		row.DLX = "half of the median time of a tensor that goes to the other process and comes back"
