@@ -31,7 +31,7 @@ func (l *lister) framesCases(id core.DeviceID, extra bool) {
 			Name:        "frames/" + id.String() + "/" + f.name,
 			Description: fmt.Sprintf("exchange.To with a conversion of %d frames RGBA of %d by %d to planes of float32, red, green and blue, scaled, until they may be read", f.count, f.width, f.height),
 			Family:      "frames", Kind: Bandwidth, From: Ends{core.CPU}, To: Ends{id}, Size: f.planes(),
-			setup: func(e *env) (trial, error) { return framesTo(e, id, f) },
+			setup: func(e *env) (trial, error) { return framesTo(e, id, e.frames(f)) },
 		}
 		if id == core.CPU { // where the other libraries make the same
 			c.Target = Target{Measure: Speed, Limit: 1, Baseline: openCVFrames}
@@ -44,7 +44,7 @@ func (l *lister) framesCases(id core.DeviceID, extra bool) {
 			Name:        c.Name + "/there",
 			Description: fmt.Sprintf("core.Converter.ConvertOn of the same %d frames of %d by %d, which lie on the device, by its kernel, until the planes may be read", f.count, f.width, f.height),
 			Family:      "frames", Kind: Bandwidth, From: Ends{id}, To: Ends{id}, Size: f.planes(),
-			setup: func(e *env) (trial, error) { return framesThere(e, id, f) },
+			setup: func(e *env) (trial, error) { return framesThere(e, id, e.frames(f)) },
 		}, true)
 	}
 }
@@ -61,6 +61,14 @@ const convertedBefore = "ConvertScaled on the host, then To"
 
 // convertedOutside is what a conversion by the device's kernel is measured beside.
 const convertedOutside = "To the host, ConvertScaled there, then To"
+
+// frames returns f, or a few small frames instead.
+func (e *env) frames(f frames) frames {
+	if e.small {
+		f.count, f.height, f.width = min(f.count, 2), 18, 32
+	}
+	return f
+}
 
 // planes is how many bytes the result has.
 func (f frames) planes() int64 { return f.count * 3 * f.height * f.width * 4 }
