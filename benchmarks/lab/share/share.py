@@ -4,7 +4,9 @@
     share.py --render OUT.json OUT.md writes the table of results that are there
 
 Each peer has a process of its own, which waits for a command while others are measured. The peers take turns of a few
-round trips. A peer that cannot be imported, or fails, is a row with the reason. make bench-share installs the peers.
+round trips, after others that are not counted: the system moves a process that is woken to the processor of the one that has
+woken it, and takes some time to move it back. A peer that cannot be imported, or fails, is a row with the reason. make
+bench-share installs the peers.
 """
 
 import ctypes
@@ -24,8 +26,10 @@ import tempfile
 from time import perf_counter_ns
 
 SMALL, LARGE = 64, 6 << 20
-CASES = {"64 B": (SMALL, 40), "6 MiB": (LARGE, 10)}  # bytes of the question, round trips of a turn; the answer has 64 bytes
-TURNS = 50
+CASES = {"64 B": SMALL, "6 MiB": LARGE}  # bytes of the question; the answer has 64 bytes
+TURNS, COUNT = 15, 100  # turns of a case, and the round trips of a turn that count
+AWAKE = 0.1  # seconds of round trips at the beginning of a turn that do not count
+LAST = 255  # the word that ends a turn
 LIMIT = 60  # seconds of a turn, or of a start
 
 
@@ -46,7 +50,7 @@ class Peer:
         raise NotImplementedError
 
     def serve(self, size):
-        """Answer one question of size bytes."""
+        """Answer one question of size bytes by its first byte, and return that."""
         raise NotImplementedError
 
 
@@ -86,7 +90,9 @@ class Ring(Peer):
         return self.receive(SMALL)
 
     def serve(self, size):
-        self.send(SMALL, self.receive(size))
+        word = self.receive(size)
+        self.send(SMALL, word)
+        return word
 
 
 class Tensors(Peer):
@@ -121,7 +127,9 @@ class Tensors(Peer):
         return self.receive()
 
     def serve(self, size):
-        self.send(SMALL, self.receive())
+        word = self.receive()
+        self.send(SMALL, word)
+        return word
 
 
 class Iceoryx(Peer):
@@ -162,7 +170,9 @@ class Iceoryx(Peer):
         return self.receive(SMALL)
 
     def serve(self, size):
-        self.send(SMALL, self.receive(size))
+        word = self.receive(size)
+        self.send(SMALL, word)
+        return word
 
 
 class SharedMemory(Peer):
@@ -196,7 +206,9 @@ class SharedMemory(Peer):
         return self.receive()
 
     def serve(self, size):
-        self.send(SMALL, self.receive())
+        word = self.receive()
+        self.send(SMALL, word)
+        return word
 
     def close(self):
         for block in self.opened.values():
@@ -236,7 +248,9 @@ class Torch(Peer):
         return self.receive()
 
     def serve(self, size):
-        self.send(SMALL, self.receive())
+        word = self.receive()
+        self.send(SMALL, word)
+        return word
 
 
 class Arrow(Peer):
@@ -289,7 +303,9 @@ class Arrow(Peer):
         return self.receive()
 
     def serve(self, size):
-        self.send(SMALL, self.receive())
+        word = self.receive()
+        self.send(SMALL, word)
+        return word
 
 
 PEERS = {
@@ -321,9 +337,9 @@ def child(name, shared, path, commands):
     try:
         commands.send("ready")
         while True:
-            size, count = commands.recv()
-            for _ in range(count):
-                peer.serve(size)
+            size = commands.recv()
+            while peer.serve(size) != LAST:
+                pass
             commands.send("done")
     except EOFError:
         pass
@@ -366,15 +382,18 @@ class Measured:
             raise RuntimeError("the other process does not begin")
 
     def turn(self, case):
-        size, count = CASES[case]
-        self.commands.send((size, count))
-        for i in range(count):
-            word = len(self.times[case]) % 251
-            start = perf_counter_ns()
+        size = CASES[case]
+        self.commands.send(size)
+        begin, number, counted = perf_counter_ns(), 0, 0
+        while counted < COUNT:
+            word, number, start = number % LAST, number + 1, perf_counter_ns()
             answer = self.peer.round(size, word)
-            self.times[case].append((perf_counter_ns() - start) / 1000)
             if answer != word:
                 raise RuntimeError(f"{word} was answered by {answer}")
+            if start - begin > AWAKE * 1e9:
+                self.times[case].append((perf_counter_ns() - start) / 1000)
+                counted += 1
+        self.peer.round(size, LAST)
         self.commands.recv()
 
     def end(self):
@@ -392,7 +411,7 @@ class Measured:
         if self.reason is not None:
             return row | {"status": "not run", "reason": self.reason}
         for case, times in self.times.items():
-            times = sorted(times[CASES[case][1] :])  # without the first turn
+            times = sorted(times[COUNT:])  # without the first turn
             row[case] = {"median_us": round(statistics.median(times), 2), "p99_us": round(times[len(times) * 99 // 100], 2), "count": len(times)}
         return row | {"status": "ok"}
 
@@ -414,11 +433,10 @@ class MeasuredInRust(Measured):
             raise RuntimeError("the program does not begin")
 
     def turn(self, case):
-        size, count = CASES[case]
-        self.process.stdin.write(f"{size} {count}\n")
+        self.process.stdin.write(f"{CASES[case]} {COUNT} {AWAKE * 1e9:.0f}\n")
         times = self.process.stdout.readline().split()
-        if len(times) != count:
-            raise RuntimeError(f"{len(times)} of {count} messages were answered")
+        if len(times) != COUNT:
+            raise RuntimeError(f"{len(times)} of {COUNT} messages were answered")
         self.times[case] += [int(t) / 1000 for t in times]
 
     def end(self):
@@ -477,7 +495,8 @@ def table(results):
         f"`make bench-share` wrote this page on {results['date']}, on {results['machine']}. The load was {results['load_before']} before and {results['load_after']} after.",
         "",
         "The time from a message to its answer, between two processes in Python, and in Rust where that is said: 64 bytes, or a frame of 6 MiB of which one byte is",
-        "written and read. The answer has 64 bytes. The peers take turns. The ratio is that of the median to the one of rings.",
+        "written and read. The answer has 64 bytes. The peers take turns, which begin with round trips that do not count, so that both processes are awake. The",
+        "ratio is that of the median to the one of rings.",
         "",
         "| peer | version | " + " | ".join(f"{case}: median | 99 % | ratio" for case in CASES) + " |",
         "|---|---|" + "---:|---:|---:|" * len(CASES),

@@ -1,7 +1,8 @@
 //! Round trips between two processes by iceoryx2: `pingpong NAME`.
 //!
-//! It reads lines with the bytes of a question and a number of round trips, and prints a line with the nanoseconds of each
-//! one. The answers have 64 bytes. The other process is this program with a second argument; between the lines, both sleep.
+//! It reads lines with the bytes of a question, a number of round trips, and the nanoseconds of round trips before them that
+//! do not count. It prints a line with the nanoseconds of each one. The answers have 64 bytes. The other process is this
+//! program with a second argument. Between the lines, both sleep.
 
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
@@ -13,6 +14,7 @@ use std::time::Instant;
 
 const SMALL: usize = 64;
 const LARGE: usize = 6 << 20;
+const LAST: u8 = 255; // ends a line's round trips
 
 type Sender = Publisher<ipc::Service, [u8], ()>;
 type Receiver = Subscriber<ipc::Service, [u8], ()>;
@@ -33,10 +35,10 @@ fn receive(s: &Receiver) -> Result<u8, Box<dyn Error>> {
     }
 }
 
-/// Returns the bytes of a question, and how many there are.
-fn command(line: &str) -> Result<(usize, usize), Box<dyn Error>> {
-    let (size, count) = line.trim().split_once(' ').ok_or("a line has two numbers")?;
-    Ok((size.parse()?, count.parse()?))
+/// Returns the numbers of a line.
+fn command(line: &str) -> Result<[usize; 3], Box<dyn Error>> {
+    let numbers: Result<Vec<usize>, _> = line.split_whitespace().map(str::parse).collect();
+    numbers?.try_into().map_err(|_| "a line has three numbers".into())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -60,9 +62,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !parent {
         println!("ready");
         while input.read_line(&mut line)? > 0 {
-            let (size, count) = command(&line)?;
-            for _ in 0..count {
-                let word = receive(&receivers[usize::from(size == LARGE)])?;
+            let [size, ..] = command(&line)?;
+            let mut word = 0;
+            while word != LAST {
+                word = receive(&receivers[usize::from(size == LARGE)])?;
                 send(&senders[0], SMALL, word)?;
             }
             line.clear();
@@ -78,18 +81,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     BufReader::new(child.stdout.take().ok_or("no pipe")?).read_line(&mut ready)?;
     println!("ready");
     while input.read_line(&mut line)? > 0 {
-        let (size, count) = command(&line)?;
+        let [size, count, awake] = command(&line)?;
         child.stdin.as_mut().ok_or("no pipe")?.write_all(line.as_bytes())?;
         let mut times = Vec::with_capacity(count);
-        for i in 0..count {
-            let start = Instant::now();
-            send(&senders[usize::from(size == LARGE)], size, i as u8)?;
+        let (begin, mut number) = (Instant::now(), 0);
+        while times.len() < count {
+            let (start, word) = (Instant::now(), (number % LAST as usize) as u8);
+            number += 1;
+            send(&senders[usize::from(size == LARGE)], size, word)?;
             let answer = receive(&receivers[0])?;
-            times.push(start.elapsed().as_nanos().to_string());
-            if answer != i as u8 {
-                return Err(format!("{i} was answered by {answer}").into());
+            if answer != word {
+                return Err(format!("{word} was answered by {answer}").into());
+            }
+            if (start - begin).as_nanos() > awake as u128 {
+                times.push(start.elapsed().as_nanos().to_string());
             }
         }
+        send(&senders[usize::from(size == LARGE)], size, LAST)?;
+        receive(&receivers[0])?;
         println!("{}", times.join(" "));
         line.clear();
     }
