@@ -332,16 +332,14 @@ func perftest(peer string) []perftestLine {
 	}
 }
 
-// offerBench offers what dlx bench --peer needs.
-func (s *serving) offerBench(ctx context.Context) error {
+// addBench adds what dlx bench --peer needs.
+func (s *serving) addBench(ctx context.Context) error {
 	for _, name := range []string{benchRead, benchWrite} {
 		t, err := benchTensor(ctx, s.device)
-		if err == nil {
-			err = s.offerTensor(t, remote.OfferOptions{Name: name, Writable: name == benchWrite})
-		}
 		if err != nil {
 			return err
 		}
+		s.tensors = append(s.tensors, loadedTensor{t, remote.OfferOptions{Name: name, Writable: name == benchWrite}})
 	}
 	return nil
 }

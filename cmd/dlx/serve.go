@@ -154,24 +154,28 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 		return nil, err
 	}
 	defer func() { err = firstError(err, device.Close()) }()
-	l, err := remote.Listen(f.listen, options)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	s := &serving{app: a, listener: l, device: device, only: f.only, bench: f.bench, conns: make(map[*remote.Conn]struct{}), r: serveResult{Address: l.Addr().String(), Device: device.ID(), Tensors: []servedTensor{}}}
+	s := &serving{app: a, device: device, only: f.only, bench: f.bench, conns: make(map[*remote.Conn]struct{}), r: serveResult{Device: device.ID(), Tensors: []servedTensor{}}}
+	defer s.forget()
 	for _, file := range files {
-		if err := s.offer(ctx, file); err != nil {
+		if err := s.add(ctx, file); err != nil {
 			return nil, err
 		}
 	}
 	if f.bench {
-		if err := s.offerBench(ctx); err != nil {
+		if err := s.addBench(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if len(s.r.Tensors) == 0 {
+	if len(s.tensors) == 0 {
 		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "no tensor matches %q; dlx inspect lists the tensors of a file", f.only)
+	}
+	// Last, since a peer may connect at once, and must not find a part of a model.
+	if s.listener, err = remote.Listen(f.listen, options); err != nil {
+		return nil, err
+	}
+	defer s.listener.Close()
+	if err := s.offer(); err != nil {
+		return nil, err
 	}
 	start := time.Now()
 	a.log.Info().Str("address", s.r.Address).Int("tensors", len(s.r.Tensors)).Str("bytes", formatBytes(s.r.Bytes)).Str("names", s.names()).Msg("serving until interrupted")
@@ -183,21 +187,28 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 // serving is one call of serve.
 type serving struct {
 	*app
-	listener *remote.Listener
+	listener *remote.Listener // once all tensors are loaded
 	device   core.Device
 	only     []string
 	bench    bool
 
-	offers []*remote.Offer // of all tensors
-	echoed atomic.Int64    // bytes that were sent back
+	tensors []loadedTensor  // that are not offered yet
+	offers  []*remote.Offer // of all tensors
+	echoed  atomic.Int64    // bytes that were sent back
 
 	mu    sync.Mutex
 	conns map[*remote.Conn]struct{} // that are open
 	r     serveResult
 }
 
-// offer offers the tensors of a file. The offers end with the listener.
-func (s *serving) offer(ctx context.Context, file string) error {
+// loadedTensor is a tensor that is to be offered.
+type loadedTensor struct {
+	tensor  *core.Tensor
+	options remote.OfferOptions
+}
+
+// add adds the tensors of a file.
+func (s *serving) add(ctx context.Context, file string) error {
 	in, err := s.open(ctx, file, tensorfile.OpenOptions{})
 	if err != nil {
 		return err
@@ -217,12 +228,10 @@ func (s *serving) offer(ctx context.Context, file string) error {
 			t, _, err = exchange.To(ctx, mapped, s.device, exchange.Options{Copy: exchange.Always})
 			_ = mapped.Close()
 		}
-		if err == nil {
-			err = s.offerTensor(t, remote.OfferOptions{Name: info.Name})
-		}
 		if err != nil {
 			return err
 		}
+		s.tensors = append(s.tensors, loadedTensor{t, remote.OfferOptions{Name: info.Name}})
 	}
 	return nil
 }
@@ -233,17 +242,28 @@ func matchName(glob, name string) (bool, error) {
 	return path.Match(plain.Replace(glob), plain.Replace(name))
 }
 
-// offerTensor offers a tensor, which it closes.
-func (s *serving) offerTensor(t *core.Tensor, o remote.OfferOptions) error {
-	defer t.Close()
-	offer, err := s.listener.Offer(t, o)
-	if err != nil {
-		return err
+// offer offers all tensors. The offers end with the listener.
+func (s *serving) offer() error {
+	s.r.Address = s.listener.Addr().String()
+	for _, x := range s.tensors {
+		offer, err := s.listener.Offer(x.tensor, x.options)
+		if err != nil {
+			return err
+		}
+		s.offers = append(s.offers, offer)
+		s.r.Tensors = append(s.r.Tensors, servedTensor{resultName(x.options.Name), x.tensor.DType(), x.tensor.Shape(), x.tensor.NumBytes()})
+		s.r.Bytes += x.tensor.NumBytes()
 	}
-	s.offers = append(s.offers, offer)
-	s.r.Tensors = append(s.r.Tensors, servedTensor{resultName(o.Name), t.DType(), t.Shape(), t.NumBytes()})
-	s.r.Bytes += t.NumBytes()
+	s.forget() // the offers keep them
 	return nil
+}
+
+// forget closes the tensors that were added.
+func (s *serving) forget() {
+	for _, x := range s.tensors {
+		_ = x.tensor.Close()
+	}
+	s.tensors = nil
 }
 
 // accept takes connections until ctx ends, and then closes them.

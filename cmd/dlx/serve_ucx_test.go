@@ -339,6 +339,7 @@ func TestServeRefuses(t *testing.T) {
 		tensors + " --device vulkan:0":  whyDriverless,
 		"nosuch.npy":                    "nosuch.npy",
 		tensors + " --listen 10.0.0.0:": "cannot assign requested address",
+		"nosuch.npy --listen 10.0.0.0:": "nosuch.npy", // files come first: no peer finds a part of them
 	} {
 		o := dlx(t, append(strings.Fields("serve --listen 127.0.0.1:0 --insecure"), strings.Fields(args)...)...)
 		if o.code != exitFailed || !strings.Contains(o.stderr, want) || o.stdout != "" {
