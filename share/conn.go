@@ -27,8 +27,11 @@ type Conn struct {
 	scratch  []byte
 	sequence uint64
 
+	arrived uint64 // messages; guarded by socket.reading
+
 	sending chan struct{}   // holds one element while a tensor is sent: its messages stay in order
 	wake    chan struct{}   // the writer has something to write
+	looks   spins           // of calls from C
 	life    context.Context // until the connection has ended
 	stop    context.CancelFunc
 	closed  chan struct{} // closed when the socket is
@@ -249,7 +252,9 @@ func (c *Conn) Close() error {
 // WaitReleased waits until the peer has released all tensors that were sent. It returns ctx's
 // error, or why the connection has ended, unless the peer had released all tensors before.
 func (c *Conn) WaitReleased(ctx context.Context) error {
-	err := c.await(ctx, "WaitReleased", func() bool { return len(c.inFlight) == 0 })
+	ready := func() bool { return len(c.inFlight) == 0 }
+	c.lookFor(ctx, ready)
+	err := c.await(ctx, "WaitReleased", ready)
 	if err == nil {
 		c.mu.Unlock()
 		return nil
@@ -337,9 +342,13 @@ func (c *Conn) notify() {
 // fail ends the connection, unless it has ended, and tells the peer why if the peer reads. The
 // caller does not hold writing.
 func (c *Conn) fail(err error) {
-	if !c.ends(err) {
-		return
+	if c.ends(err) {
+		c.hangUpWith(err)
 	}
+}
+
+// hangUpWith is the rest of fail. The call for which ends returned true calls it.
+func (c *Conn) hangUpWith(err error) {
 	_ = c.socket.SetWriteDeadline(time.Unix(1, 0)) // whoever holds writing gives it back
 	c.writing <- struct{}{}
 	c.mu.Lock()
@@ -414,27 +423,58 @@ func (c *Conn) read() {
 		liveConns.Add(-1)
 		close(c.ended)
 	}()
-	b := make([]byte, maxMessage)
-	for sequence := uint64(0); ; sequence++ {
-		n, fds, err := c.socket.read(b)
-		if err == nil && n == 0 {
-			err = violation("a message is empty")
-		}
-		if err == nil {
-			err = c.handle(b[:n], fds, sequence)
-			runtime.Gosched() // the call that has waited for the message goes on before this looks for another one
-		} else if errors.Is(err, errNoDescriptor) {
-			closeFDs(fds)
-			err = c.handleLost(b[:n], sequence)
-		} else {
-			closeFDs(fds)
-			err = lost(err)
-		}
-		if err != nil {
-			c.fail(err)
+	for {
+		if err := c.take(c.socket.read()); err != nil {
+			c.fail(err) // and no other call reads any more, since this one keeps reading
 			return
 		}
+		c.socket.reading.Unlock()
+		runtime.Gosched() // the call that has waited for the message goes on before this looks for another one
 	}
+}
+
+// take handles the next message, or why there is none. It owns the descriptors. The caller has socket.reading.
+func (c *Conn) take(b []byte, fds []int, err error) error {
+	switch {
+	case err == nil:
+		err = c.handle(b, fds, c.arrived)
+	case errors.Is(err, errNoDescriptor):
+		closeFDs(fds)
+		err = c.handleLost(b, c.arrived)
+	default:
+		closeFDs(fds)
+		err = lost(err)
+	}
+	c.arrived++
+	return err
+}
+
+// readHere handles a message on the goroutine of a call that waits for it, if there is one: the goroutine that reads need not be
+// woken, nor wake the call.
+func (c *Conn) readHere() {
+	if !c.socket.tryRead() {
+		return
+	}
+	err := c.take(c.socket.arrived())
+	ends := err != nil && c.ends(err)
+	c.socket.reading.Unlock()
+	if ends {
+		c.hangUpWith(err) // which waits for the goroutine that reads, if that waits for reading
+	}
+}
+
+// lookFor looks for a short time whether what a call waits for is there, and reads meanwhile, if the call is one from C: such a call
+// keeps its thread, which takes long to be woken. ready is called with c.mu held, as by await. The caller has no locks.
+func (c *Conn) lookFor(ctx context.Context, ready func() bool) {
+	if _, fromC := ctx.(deadlined); !fromC || c == nil || c.socket == nil {
+		return
+	}
+	c.looks.spin(func() bool {
+		c.readHere()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.err != nil || ready()
+	})
 }
 
 // handle handles a message. It owns the descriptors, on failure too.

@@ -92,10 +92,9 @@ func (x *intruder) received() (h header, payload []byte, fd int) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	b := make([]byte, maxMessage)
-	n, fds, err := s.read(b)
+	b, fds, err := s.read()
 	if err == nil {
-		h, payload, err = readHeader(b[:n], len(fds))
+		h, payload, err = readHeader(b, len(fds))
 	}
 	if err != nil {
 		x.t.Fatal(err)

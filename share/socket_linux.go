@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +28,18 @@ func available(string) error { return nil }
 type sockets struct {
 	*net.UnixConn
 	raw syscall.RawConn
-	oob []byte // for the descriptors of a message that is read
+
+	// reading is held while a message is read and handled. It guards what is below, up to await.
+	reading sync.Mutex
+	buffer  []byte // of a message
+	oob     []byte // for its descriptors
+	vector  unix.Iovec
+	header  unix.Msghdr
+	n       int
+	none    bool // there is no message yet
+	err     error
+	look    func(fd uintptr)      // reads without waiting
+	await   func(fd uintptr) bool // takes reading, and keeps it unless there is no message
 
 	// What attempt sends, and its result. The lock of the writer guards them.
 	message []byte
@@ -39,7 +53,25 @@ func newSockets(c *net.UnixConn) (*sockets, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sockets{UnixConn: c, raw: raw, oob: make([]byte, unix.CmsgSpace(4*(maxFDs+1)))}
+	s := &sockets{UnixConn: c, raw: raw, buffer: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*(maxFDs+1)))}
+	s.vector.Base = &s.buffer[0]
+	s.vector.SetLen(len(s.buffer))
+	s.header = unix.Msghdr{Iov: &s.vector, Control: &s.oob[0]}
+	s.header.SetIovlen(1)
+	s.look = func(fd uintptr) {
+		s.recvmsg(fd)
+		if errors.Is(s.err, unix.ECONNRESET) { // the peer has closed without reading all; what it wrote comes now
+			s.recvmsg(fd)
+		}
+	}
+	s.await = func(fd uintptr) bool {
+		s.reading.Lock()
+		if s.look(fd); s.none {
+			s.reading.Unlock()
+			return false
+		}
+		return true
+	}
 	s.attempt = func(fd uintptr) {
 		_, s.failed = unix.SendmsgN(int(fd), s.message, s.rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	}
@@ -86,33 +118,72 @@ func systemError(sentinel error, call string, err error, format string, args ...
 	return e
 }
 
-// read reads a message into b and returns the descriptors that came with it, which the caller
-// closes, also after an error.
-func (s *sockets) read(b []byte) (n int, fds []int, err error) {
-	n, oobn, flags, _, err := s.ReadMsgUnix(b, s.oob)
-	if errors.Is(err, unix.ECONNRESET) { // the peer has closed without reading all; what it wrote comes now
-		n, oobn, flags, _, err = s.ReadMsgUnix(b, s.oob)
+// read waits for a message, and returns it with its descriptors, which the caller closes, also after an error. The caller gets
+// reading, also after an error, and has the message until it unlocks that.
+func (s *sockets) read() (b []byte, fds []int, err error) {
+	if err := s.raw.Read(s.await); err != nil {
+		s.reading.Lock()
+		return nil, nil, err
 	}
-	if oobn > 0 {
+	return s.arrived()
+}
+
+// tryRead is read, but does not wait, and leaves the message to arrived. It reports false if there is no message, or another
+// call reads one. The caller then does not get reading.
+func (s *sockets) tryRead() bool {
+	if !s.reading.TryLock() {
+		return false
+	}
+	s.none = true
+	_ = s.raw.Control(s.look) // a socket that is closed has no message
+	if s.none {
+		s.reading.Unlock()
+		return false
+	}
+	return true
+}
+
+// recvmsg reads a message, or that there is none. The caller has reading. unix.Recvmsg allocates, for an address that the peer
+// does not have.
+func (s *sockets) recvmsg(fd uintptr) {
+	var n uintptr
+	code := unix.EINTR
+	for code == unix.EINTR {
+		s.header.SetControllen(len(s.oob))
+		n, _, code = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.header)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	}
+	s.n, s.none, s.err = int(n), code == unix.EAGAIN, nil
+	switch {
+	case code != 0:
+		s.n, s.err = 0, code
+	case n == 0 && s.header.Controllen == 0:
+		s.err = io.EOF // or a message without bytes, which no version sends
+	}
+}
+
+// arrived returns what recvmsg has read. The caller has reading.
+func (s *sockets) arrived() (b []byte, fds []int, err error) {
+	err = s.err
+	if oobn := int(s.header.Controllen); oobn > 0 && err == nil {
 		list, parsed := unix.ParseSocketControlMessage(s.oob[:oobn])
 		for i := range list {
 			more, _ := unix.ParseUnixRights(&list[i])
 			fds = append(fds, more...)
 		}
-		if parsed != nil && err == nil {
+		if parsed != nil {
 			err = violation("what came beside a message cannot be read: %v", parsed)
 		}
 	}
 	switch {
 	case err != nil:
-	case flags&unix.MSG_CTRUNC != 0 && len(fds) <= maxFDs:
+	case s.header.Flags&unix.MSG_CTRUNC != 0 && len(fds) <= maxFDs:
 		err = errNoDescriptor
-	case flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs:
+	case s.header.Flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs:
 		err = violation("more than %d descriptors came with a message", maxFDs)
-	case flags&unix.MSG_TRUNC != 0:
+	case s.header.Flags&unix.MSG_TRUNC != 0:
 		err = violation("a message has more than %d bytes", maxMessage)
 	}
-	return n, fds, err
+	return s.buffer[:s.n], fds, err
 }
 
 // closeFDs closes descriptors that came with a message.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -20,7 +21,10 @@ func available(call string) error {
 	return core.Errorf(core.ErrNotSupported, "share", call, "package share works on Linux, and this system is %s", runtime.GOOS)
 }
 
-type sockets struct{ *net.UnixConn }
+type sockets struct {
+	*net.UnixConn
+	reading sync.Mutex
+}
 
 func newSockets(*net.UnixConn) (*sockets, error) { return nil, available("New") }
 
@@ -28,7 +32,11 @@ func checkSocket(*net.UnixConn) (Peer, error) { return Peer{}, available("New") 
 
 func systemError(_ error, call string, _ error, _ string, _ ...any) error { return available(call) }
 
-func (s *sockets) read([]byte) (int, []int, error) { return 0, nil, available("recvmsg") }
+func (s *sockets) read() ([]byte, []int, error) { return nil, nil, available("recvmsg") }
+
+func (s *sockets) tryRead() bool { return false }
+
+func (s *sockets) arrived() ([]byte, []int, error) { return s.read() }
 
 func (s *sockets) try([]byte, int) (bool, error) { return false, available("sendmsg") }
 
