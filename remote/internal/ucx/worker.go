@@ -16,7 +16,9 @@ package ucx
 import "C"
 
 import (
+	"math"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,13 +91,14 @@ type Worker struct {
 	raw     interface {
 		Read(func(uintptr) bool) error
 	}
-	polled atomic.Int64 // when a caller has polled last, in nanoseconds after loaded
-	ended  chan struct{}
+	polled  atomic.Int64 // when a caller has polled last, in nanoseconds after loaded; math.MaxInt64 while one does
+	yielded atomic.Int64 // when a caller that polls has yielded last
+	ended   chan struct{}
 
 	mu       sync.Mutex
 	c        *C.dlx_ucx_worker // nil after Close
 	events   *C.dlx_ucx_event
-	asleep   bool // run waits for an event, or soon does
+	asleep   bool // run waits for an event, or soon does, or has just seen one
 	lastOp   uint64
 	ops      map[uint64]func(error)
 	messages map[*Message]struct{} // whose data nobody has received or dropped
@@ -382,9 +385,23 @@ func (w *Worker) newMessage(c *C.dlx_ucx_message) *Message {
 	return m
 }
 
-// Poll makes progress for at most a few microseconds, and reports whether anything happened.
+// yieldAfter is less than the 10 ms after which Go's scheduler takes the processor of a goroutine that has not yielded. It does so each
+// 20 us while the goroutine is in calls of C, which then wait for a processor at their ends.
+const yieldAfter = 5 * time.Millisecond
+
+// Poll makes progress for some microseconds, or for some hundred while data comes, and reports whether anything happened.
 func (w *Worker) Poll() bool {
-	w.polled.Store(int64(time.Since(loaded)))
+	w.polled.Store(math.MaxInt64) // run would wait for the lock while data comes, and be woken on the processor that polls
+	happened := w.pollShortly()
+	now := time.Since(loaded)
+	w.polled.Store(int64(now))
+	if last := w.yielded.Load(); !happened && now-time.Duration(last) > yieldAfter && w.yielded.CompareAndSwap(last, int64(now)) {
+		runtime.Gosched()
+	}
+	return happened
+}
+
+func (w *Worker) pollShortly() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.c != nil && w.poll(-16) > 0
@@ -439,9 +456,6 @@ func (w *Worker) run() {
 func (w *Worker) settle(epoll uintptr) bool {
 	// Takes the event, after which nothing wakes Go's poller until the events are armed.
 	_, _ = unix.EpollWait(int(epoll), make([]unix.EpollEvent, 1), 0)
-	w.mu.Lock()
-	w.asleep = false
-	w.mu.Unlock()
 	for {
 		for last := w.polled.Load(); last != 0 && time.Since(loaded)-time.Duration(last) < pollPause; last = w.polled.Load() {
 			time.Sleep(pollPause)
