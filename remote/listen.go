@@ -47,11 +47,16 @@ func Listen(address string, o Options) (*Listener, error) {
 		_ = socket.Close()
 		return nil, invalid("Listen", "%s is not on the loopback interface, and insecure connections are for that only: use a token or certificates", address)
 	}
+	return listenOn(socket, o), nil
+}
+
+// listenOn makes a listener of a socket, which it owns.
+func listenOn(socket net.Listener, o Options) *Listener {
 	l := &Listener{options: o, socket: socket, conns: make(chan *Conn), ended: make(chan struct{})}
 	l.life, l.stop = context.WithCancel(context.Background())
 	liveListeners.Add(1)
 	go l.serve()
-	return l, nil
+	return l
 }
 
 // serve makes connections of all that connect, at most maxHandshakes at a time: one that is slow does not delay others.

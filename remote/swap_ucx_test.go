@@ -43,7 +43,7 @@ func TestTwoPutsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if err := swap(ctx, c, d, 0); err != nil {
+		if err := errors.Join(swap(ctx, c, d, 0), c.WaitReceived(ctx)); err != nil {
 			t.Fatal(err)
 		}
 		_ = c.Close()
