@@ -348,6 +348,36 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
+// When no connection can be accepted any more, dlx serve fails, and ends the connections that it has.
+func TestServeEndsWithItsListener(t *testing.T) {
+	l, err := remote.Listen("127.0.0.1:0", remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &serving{app: &app{log: newLogger(io.Discard, "info", "text")}, listener: l, conns: make(map[*remote.Conn]struct{})}
+	ended := make(chan error, 1)
+	go func() { ended <- s.accept(t.Context()) }()
+	c, err := remote.Dial(t.Context(), l.Addr().String(), remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for accepted := 0; accepted == 0; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		accepted = s.r.Connections
+		s.mu.Unlock()
+	}
+	_ = l.Close()
+	if err := <-ended; !errors.Is(err, core.ErrClosed) || exitCode(err, true) != exitFailed {
+		t.Errorf("dlx serve has ended with %v", err)
+	}
+	<-c.Done()
+	if err := c.Err(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection has ended with %v, and not because the peer has closed it", err)
+	}
+}
+
 // The plan has the steps of both sides, with the reasons, and the transports if the peer answers.
 func TestPlanToAnotherMachine(t *testing.T) {
 	s := startServe(t, tensors, "--insecure")
