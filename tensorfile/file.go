@@ -33,12 +33,47 @@ type Info struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// entry is a tensor of a file, or a member of an archive that cannot be one.
+// entry is a tensor of a file, or a member of an archive that cannot be one. There may be very many, so that it is small:
+// what few formats need is in more.
 type entry struct {
-	Info
+	Name       string
+	dims       []int64 // the extents, then the strides; nil if the entry is no tensor
+	Offset     int64
+	Bytes      int64
+	DType      core.DType
+	Compressed bool
+	Swapped    bool
+	InPlace    bool
+	*more      // never nil; nothingMore for most
+}
+
+// more is what a tensor of a single .safetensors or .npy file does not have.
+type more struct {
 	err    error   // the error whose text is Info.Reason
 	member *member // the member of an archive; nil in other formats
 	part   *File   // the file that has it; nil if that is the one that has the entry
+	file   string  // the path of part
+}
+
+// nothingMore is shared, and never changed.
+var nothingMore = &more{}
+
+// Shape returns the extents, which the caller must not change.
+func (e *entry) Shape() []int64 { return e.dims[: len(e.dims)/2 : len(e.dims)/2] }
+
+// Strides returns the strides in elements, which the caller must not change.
+func (e *entry) Strides() []int64 { return e.dims[len(e.dims)/2:] }
+
+// info describes the tensor for users.
+func (e *entry) info() Info {
+	i := Info{
+		Name: e.Name, File: e.file, DType: e.DType, Shape: slices.Clone(e.Shape()), Strides: slices.Clone(e.Strides()), Offset: e.Offset, Bytes: e.Bytes,
+		Compressed: e.Compressed, Swapped: e.Swapped, InPlace: e.InPlace,
+	}
+	if e.err != nil {
+		i.Reason = e.err.Error()
+	}
+	return i
 }
 
 // File is an open file of tensors, or several that an index or a folder names. It is safe for concurrent use.
@@ -174,9 +209,8 @@ func (f *File) Format() Format { return f.format }
 // the order of their names.
 func (f *File) Tensors() []Info {
 	infos := make([]Info, len(f.entries))
-	for i, e := range f.entries {
-		infos[i] = e.Info
-		infos[i].Shape, infos[i].Strides = slices.Clone(e.Shape), slices.Clone(e.Strides)
+	for i := range f.entries {
+		infos[i] = f.entries[i].info()
 	}
 	return infos
 }
@@ -206,7 +240,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	}
 	if e.part != nil {
 		t, err := e.part.Tensor(name)
-		return t, named(err, e.File)
+		return t, named(err, e.file)
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -235,7 +269,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	}
 	t, err := core.Wrap(
 		core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m, ReadOnly: m.unmap != nil},
-		core.Spec{DType: e.DType, Shape: e.Shape, Strides: e.Strides, Offset: offset, Flags: core.FlagReadOnly},
+		core.Spec{DType: e.DType, Shape: e.Shape(), Strides: e.Strides(), Offset: offset, Flags: core.FlagReadOnly},
 	)
 	if err != nil {
 		m.Free()

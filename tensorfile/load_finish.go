@@ -105,7 +105,7 @@ func (l *loader) readWhole(ctx context.Context, w *want) (*core.Tensor, error) {
 		return nil, err
 	}
 	m := newMapping(data, nil)
-	t, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m}, core.Spec{DType: w.e.DType, Shape: w.e.Shape, Strides: w.e.Strides})
+	t, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m}, core.Spec{DType: w.e.DType, Shape: w.e.Shape(), Strides: w.e.Strides()})
 	if err != nil {
 		m.Free()
 		return nil, err

@@ -217,11 +217,11 @@ func reach(wants []*want) (first, end int64) {
 
 // rowMajor reports whether the elements lie in row-major order.
 func rowMajor(e *entry) bool {
-	l, err := core.NewLayout(e.Shape...)
+	l, err := core.NewLayout(e.Shape()...)
 	if err != nil {
 		return true
 	}
-	for i, n := range e.Strides {
+	for i, n := range e.Strides() {
 		if l.Stride(i) != n {
 			return false
 		}

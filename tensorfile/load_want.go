@@ -52,7 +52,7 @@ func (w *want) asCut() *cut {
 	e := w.e
 	elems := e.Bytes * 8 / (int64(e.DType.Bits) * int64(e.DType.Lanes))
 	return &cut{
-		dtype: e.DType, shape: e.Shape, first: e.Offset, rows: 1, run: e.Bytes, stride: e.Bytes, elems: elems, step: elems, size: e.Bytes,
+		dtype: e.DType, shape: e.Shape(), first: e.Offset, rows: 1, run: e.Bytes, stride: e.Bytes, elems: elems, step: elems, size: e.Bytes,
 	}
 }
 
@@ -61,7 +61,7 @@ func (w *want) spec() core.Spec {
 	if c := w.cut; c != nil {
 		return core.Spec{DType: c.dtype, Shape: c.shape, Strides: c.strides}
 	}
-	return core.Spec{DType: w.e.DType, Shape: w.e.Shape}
+	return core.Spec{DType: w.e.DType, Shape: w.e.Shape()}
 }
 
 // bytes returns how many bytes of the file the tensor takes.
@@ -251,14 +251,14 @@ func (w *want) shapeUp(by *Slice, o *LoadOptions) error {
 // shapeUp sets all fields but the type.
 func (c *cut) shapeUp(w *want, by *Slice, o *LoadOptions) error {
 	e := w.e
-	c.shape = slices.Clone(e.Shape)
-	plain, err := w.at().layout(e.Shape, false)
+	c.shape = slices.Clone(e.Shape())
+	plain, err := w.at().layout(e.Shape(), false)
 	if err != nil {
 		return err
 	}
-	columnMajor := !slices.Equal(plain.Strides(), e.Strides)
+	columnMajor := !slices.Equal(plain.Strides(), e.Strides())
 	// In the order of the bytes, from the outermost axis on.
-	dims := slices.Clone(e.Shape)
+	dims := slices.Clone(e.Shape())
 	if columnMajor {
 		slices.Reverse(dims)
 	}

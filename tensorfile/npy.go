@@ -54,9 +54,10 @@ type npyHeader struct {
 	bytes   int64 // of the elements
 }
 
-// info returns the description of the array for users.
-func (h *npyHeader) info(name string) Info {
-	return Info{Name: name, DType: h.dtype, Shape: h.layout.Shape(), Strides: h.layout.Strides(), Offset: h.size, Bytes: h.bytes, Swapped: h.swapped}
+// entry returns the entry of the array.
+func (h *npyHeader) entry(name string) entry {
+	dims := h.layout.AppendStrides(h.layout.AppendShape([]int64{}))
+	return entry{Name: name, DType: h.dtype, dims: dims, Offset: h.size, Bytes: h.bytes, Swapped: h.swapped, more: nothingMore}
 }
 
 // readNPY reads a file that is one array. voids is VoidAs of OpenOptions.
@@ -65,7 +66,7 @@ func readNPY(data []byte, name string, voids []core.DType, at fault) ([]entry, e
 	if err != nil {
 		return nil, err
 	}
-	return []entry{{Info: h.info(name)}}, nil
+	return []entry{h.entry(name)}, nil
 }
 
 // readNPYHeader reads the header of a file of total bytes from r, and checks that exactly the

@@ -97,7 +97,7 @@ func readMember(file *zip.File, data []byte, voids []core.DType, at fault) (entr
 		err = at.errorf(core.ErrNotSupported, "compression method is %d%s; known are 0, stored, and 8, deflated: write the archive with numpy.savez or numpy.savez_compressed", file.Method, methodNames[file.Method])
 	}
 	if errors.Is(err, core.ErrNotSupported) {
-		return entry{Info: Info{Name: name, Reason: err.Error()}, err: err}, nil
+		return entry{Name: name, more: &more{err: err}}, nil
 	}
 	e.Offset += offset
 	return e, err
@@ -113,7 +113,7 @@ func readStored(file *zip.File, name string, data []byte, voids []core.DType, at
 		return entry{}, err
 	}
 	e := entries[0]
-	e.member = &member{file: file, header: e.Offset}
+	e.more = &more{member: &member{file: file, header: e.Offset}}
 	return e, nil
 }
 
@@ -131,8 +131,8 @@ func readDeflated(file *zip.File, name string, voids []core.DType, at fault) (en
 	if err != nil {
 		return entry{}, err
 	}
-	e := entry{Info: h.info(name), member: &member{file: file, header: h.size}}
-	e.Offset, e.Compressed = 0, true
+	e := h.entry(name)
+	e.Offset, e.Compressed, e.more = 0, true, &more{member: &member{file: file, header: h.size}}
 	return e, nil
 }
 

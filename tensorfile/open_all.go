@@ -38,7 +38,7 @@ func openAll(path string, options OpenOptions) (_ *File, err error) {
 		var both []string
 		for _, e := range f.entries {
 			if e.Name == name {
-				both = append(both, e.File)
+				both = append(both, e.file)
 			}
 		}
 		return nil, inTwo(name, both[0], both[1], at)
@@ -49,9 +49,14 @@ func openAll(path string, options OpenOptions) (_ *File, err error) {
 
 // take adds the tensors of a part: those that are wanted, or all if wanted is nil.
 func (f *File) take(part *File, path string, wanted map[string]bool, at fault) error {
+	usual := &more{part: part, file: path}
 	for _, e := range part.entries {
 		if wanted == nil || wanted[e.Name] {
-			e.part, e.File = part, path
+			if e.more == nothingMore {
+				e.more = usual
+			} else {
+				e.more = &more{err: e.err, member: e.member, part: part, file: path}
+			}
 			f.entries = append(f.entries, e)
 		}
 	}

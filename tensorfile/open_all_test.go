@@ -155,3 +155,16 @@ func TestOpenNamesTheIndexAndTheFile(t *testing.T) {
 		t.Errorf("%d mappings are left", n)
 	}
 }
+
+// A member of an archive that an index names, and that is no tensor, says why.
+func TestAnIndexNamesAMemberThatIsNoTensor(t *testing.T) {
+	folder := t.TempDir()
+	put(t, filepath.Join(folder, "x.npz"), archive(t, packed{name: "note.txt", data: []byte("x")}))
+	index := put(t, filepath.Join(folder, "x.safetensors.index.json"), []byte(`{"weight_map":{"note.txt":"x.npz"}}`))
+	f := must[*tensorfile.File](t)(tensorfile.Open(index, tensorfile.OpenOptions{}))
+	if infos := f.Tensors(); len(infos) != 1 || infos[0].Reason == "" || infos[0].File != filepath.Join(folder, "x.npz") || infos[0].Shape != nil {
+		t.Errorf("%+v", infos)
+	}
+	_, err := f.Tensor("note.txt")
+	coretest.WantError(t, err, core.ErrNotSupported, "not a tensor")
+}

@@ -157,7 +157,7 @@ func (s *stream) npyHeader(begin []byte, limit int64, voids []core.DType) ([]ent
 	if err != nil {
 		return nil, err
 	}
-	return []entry{{Info: h.info("")}}, s.endAfter(size, h.bytes, limit, at)
+	return []entry{h.entry("")}, s.endAfter(size, h.bytes, limit, at)
 }
 
 // safetensorsHeader reads the header of a .safetensors message, of which begin was read.

@@ -43,7 +43,7 @@ func parseHeader(text []byte, at fault, each func(*entry)) (header, error) {
 		case err != nil:
 			return err
 		case string(name) != metadataName:
-			h.tensors = append(h.tensors, entry{})
+			h.tensors = append(h.tensors, entry{more: nothingMore})
 			e := &h.tensors[len(h.tensors)-1]
 			if e.Name = s.keep(name); !s.usual(e) {
 				if err := s.tensor(e.Name, e); err != nil {
@@ -121,7 +121,8 @@ func (s *headerScanner) fields(name string, e *entry) error {
 			dtype, err = s.jsonText("dtype")
 		case hasShape:
 			values, _, err = s.extents(s.numbers[:0], "[]", false, "shape", "")
-			e.Shape = s.dims.of(values)
+			e.dims = s.dims.take(2 * len(values))
+			copy(e.dims, values)
 		case hasOffsets:
 			values, _, err = s.extents(s.numbers[:0], "[]", false, "data_offsets", "")
 			offsets = len(values)
@@ -153,24 +154,23 @@ func (s *headerScanner) place(e *entry, dtype []byte, begin, end int64) error {
 	if err := checkOrder(e.DType, nativeOrder, s.at); err != nil {
 		return err
 	}
-	e.Strides = s.dims.take(len(e.Shape))
-	elements, fits := rowMajorStrides(e.Strides, e.Shape)
+	elements, fits := rowMajorStrides(e.Strides(), e.Shape())
 	if !fits { // or it has no elements
-		l, err := s.at.layout(e.Shape, false)
+		l, err := s.at.layout(e.Shape(), false)
 		if err != nil {
 			return err
 		}
 		elements = l.NumElements()
-		e.Strides = l.Strides()
+		l.AppendStrides(e.Strides()[:0])
 	}
-	size, err := packedBytes(e.DType, elements, s.at, func() []int64 { return e.Shape })
+	size, err := packedBytes(e.DType, elements, s.at, e.Shape)
 	switch {
 	case err != nil:
 		return err
 	case begin > end:
 		return s.at.errorf(core.ErrLayout, "data_offsets end at %d, before they begin at %d", end, begin)
 	case end-begin != size:
-		return s.at.errorf(core.ErrLayout, "data_offsets span %d bytes, but shape %v of %s takes %d", end-begin, e.Shape, dtype, size)
+		return s.at.errorf(core.ErrLayout, "data_offsets span %d bytes, but shape %v of %s takes %d", end-begin, e.Shape(), dtype, size)
 	}
 	e.Offset, e.Bytes = begin, size
 	return nil

@@ -83,15 +83,15 @@ func (s *headerScanner) placeUsual(e *entry, rank int, begin, end int64) bool {
 	if nativeOrder != '<' || elementBits%8 != 0 {
 		return false
 	}
-	both := s.dims.take(2 * rank)
-	shape, strides := both[:rank:rank], both[rank:]
+	dims := s.dims.take(2 * rank)
+	shape, strides := dims[:rank], dims[rank:]
 	copy(shape, s.numbers[:rank])
 	elements, ok := rowMajorStrides(strides, shape)
 	high, size := bits.Mul64(uint64(elements), elementBits/8)
 	if !ok || high != 0 || size > math.MaxInt64 || begin > end || end-begin != int64(size) {
 		return false
 	}
-	e.DType, e.Shape, e.Strides, e.Offset, e.Bytes = t, shape, strides, begin, end-begin
+	e.DType, e.dims, e.Offset, e.Bytes = t, dims, begin, end-begin
 	return true
 }
 
