@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -226,6 +227,7 @@ func newLoader(device core.Device, options LoadOptions) (*loader, error) {
 // do loads what open adds to the loader.
 func (l *loader) do(ctx context.Context, open func(*runner) error) (*Loaded, error) {
 	defer l.closeFiles()
+	defer runtime.KeepAlive(l) // for its reserve
 	result, err := l.load(ctx, open)
 	if err != nil {
 		l.closeGroups()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -65,17 +67,21 @@ func TestLoadReadsWhileTheHeaderIsParsed(t *testing.T) {
 func TestAMalformedEndOfALargeHeader(t *testing.T) {
 	entries, bytes := manySmall()
 	data := coretest.Pattern(bytes, 6)
+	twice := slices.Clone(entries)
+	twice[500] = strings.Replace(twice[500], "layers.500.", "layers.3.", 1)
 	for name, test := range map[string]struct {
-		last string
-		want error
+		entries []string
+		last    string
+		want    error
 	}{
-		"syntax":  {`"x":{]`, core.ErrInvalid},
-		"twice":   {entries[3], core.ErrInvalid},
-		"gap":     {fmt.Sprintf(`"x":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}`, bytes+1, bytes+2), core.ErrLayout},
-		"overlap": {`"x":{"dtype":"U8","shape":[1],"data_offsets":[7,8]}`, core.ErrLayout},
-		"beyond":  {fmt.Sprintf(`"x":{"dtype":"U8","shape":[9],"data_offsets":[%d,%d]}`, bytes, bytes+9), core.ErrLayout},
+		"syntax":                     {entries, `"x":{]`, core.ErrInvalid},
+		"twice":                      {entries, entries[3], core.ErrInvalid},
+		"twice, each with its bytes": {twice, fmt.Sprintf(`"x":{"dtype":"U8","shape":[0],"data_offsets":[%d,%d]}`, bytes, bytes), core.ErrInvalid},
+		"gap":                        {entries, fmt.Sprintf(`"x":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}`, bytes+1, bytes+2), core.ErrLayout},
+		"overlap":                    {entries, `"x":{"dtype":"U8","shape":[1],"data_offsets":[7,8]}`, core.ErrLayout},
+		"beyond":                     {entries, fmt.Sprintf(`"x":{"dtype":"U8","shape":[9],"data_offsets":[%d,%d]}`, bytes, bytes+9), core.ErrLayout},
 	} {
-		path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+strings.Join(append(slices.Clone(entries), test.last), ",")+"}", data...))
+		path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+strings.Join(append(slices.Clone(test.entries), test.last), ",")+"}", data...))
 		for _, to := range targets {
 			if _, err := tensorfile.Load(t.Context(), path, to.open(t), tensorfile.LoadOptions{Read: tensorfile.ReadDirect}); !errors.Is(err, test.want) {
 				t.Errorf("%s, %s: %v, want %v", name, to.name, err, test.want)
@@ -96,5 +102,33 @@ func TestACancelledLoadOfALargeHeader(t *testing.T) {
 		if _, err := tensorfile.Load(ctx, path, to.open(t), tensorfile.LoadOptions{Read: tensorfile.ReadDirect}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v after the context ended", to.name, err)
 		}
+	}
+}
+
+// The heap grows once for all tensors, and not each time that it has doubled.
+func TestALargeHeaderTakesOneCollection(t *testing.T) {
+	var header strings.Builder
+	const count = 60_000
+	for i := range count {
+		fmt.Fprintf(&header, `%c"model.layers.%d.weight":{"dtype":"U8","shape":[8],"data_offsets":[%d,%d]}`, "{,"[min(i, 1)], i, 8*i, 8*i+8)
+	}
+	path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader(header.String()+"}", make([]byte, 8*count)...))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	d := openHost(t)
+	least := uint32(1 << 31)
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		l, err := tensorfile.Load(t.Context(), path, d, tensorfile.LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		_ = l.Close()
+		least = min(least, after.NumGC-before.NumGC)
+	}
+	if least > 1 {
+		t.Errorf("a load ran the garbage collector %d times", least)
 	}
 }

@@ -223,6 +223,7 @@ func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err 
 	s.mapped = m
 	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
 	headerSize, readAround := s.onlyHeader()
+	l.reserveHeap(headerSize)
 	a := &ahead{runner: r, s: s, done: !l.all() || wanted != nil}
 	var header []byte
 	if h := l.readHeader(s, headerSize); h != nil {

@@ -21,3 +21,13 @@ func (l *loader) readHeader(s *shard, size int64) *mapping {
 	}
 	return header
 }
+
+// reserveHeap has Go's heap grow at once by about what a load with a header of so many bytes allocates. The garbage collector
+// would otherwise run each time that the heap has doubled, and look at all tensors that were made so far. Nothing uses the
+// reserve: a strings.Builder does not clear its memory, so that its pages are never touched, and take no memory of the machine.
+func (l *loader) reserveHeap(header int64) {
+	const most = 64 << 20 // a heap that is larger doubles less often
+	if header >= largeHeader && l.reserve.Cap() == 0 {
+		l.reserve.Grow(int(min(8*header, most)))
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -49,6 +50,7 @@ type loader struct {
 	whole   []*want // that do not go through pieces
 	piece   int64   // the largest number of bytes of the file, and of the group, of a piece
 	report  LoadReport
+	reserve strings.Builder        // see reserveHeap
 	allowed map[[2]core.DType]bool // conversions that there are
 	noFiles bool                   // the device was asked, and the system is not set up for it to read files
 }
