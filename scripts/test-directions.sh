@@ -71,6 +71,7 @@ forbidden=(
   "internal/inventory   exchange"
   "internal/live        core"
   "internal/memfault    core"
+  "internal/parallel    core"
   "internal/testing/soak        backends/opencl"
   "internal/staging     core"
   "a/new/folder         core"

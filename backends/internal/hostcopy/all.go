@@ -2,7 +2,8 @@ package hostcopy
 
 import (
 	"cmp"
-	"sync/atomic"
+
+	"github.com/dlx-go/dlx/internal/parallel"
 )
 
 // RunAll runs jobs with at most workers goroutines, including the caller's. The jobs may run in any order and at the
@@ -18,13 +19,8 @@ func RunAll(jobs []Job, workers int) error {
 			failed = cmp.Or(failed, j.Run(workers))
 		}
 	}
-	workers = max(1, min(workers, int(total/minShare), len(small)))
-	var next atomic.Int64
-	return cmp.Or(failed, together(workers, func(int) (err error) {
-		for i := next.Add(1) - 1; i < int64(len(small)); i = next.Add(1) - 1 {
-			err = cmp.Or(err, small[i].Run(1))
-		}
-		return err
+	return cmp.Or(failed, batchThreads.Run(total, min(workers, len(small)), func(workers int) error {
+		return parallel.Each(len(small), workers, func(i int) error { return small[i].Run(1) })
 	}))
 }
 

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/internal/parallel"
 )
 
 // CopyBits is Copy for a geometry that counts bits, for packed elements that do not lie on whole bytes. Bit 0
@@ -15,16 +16,18 @@ func CopyBits(dst, src unsafe.Pointer, c copyplan.Copy, workers int) error {
 	if c.Elem == 0 {
 		return nil
 	}
-	if workers = min(workers, int(c.Size()/8/minShare)); workers > 1 {
-		return splitBits(dst, src, copyplan.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: slices.Clone(c.Axes)}, workers)
-	}
-	return guarded(dst, src, 1, c, func() { walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes) })
+	return bitThreads.Run(c.Size()/8, workers, func(workers int) error {
+		if workers > 1 {
+			return splitBits(dst, src, copyplan.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: slices.Clone(c.Axes)}, workers)
+		}
+		return guarded(dst, src, 1, c, func() { walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes) })
+	})
 }
 
 // splitBits divides the copy among the caller and workers-1 goroutines.
 func splitBits(dst, src unsafe.Pointer, c copyplan.Copy, workers int) error {
 	shares := bitShares(c, workers)
-	return together(len(shares), func(w int) error {
+	return parallel.Each(len(shares), workers, func(w int) error {
 		s := shares[w]
 		return guarded(dst, src, 1, c, func() { walkBits(dst, src, s.Dst, s.Src, s.Elem, s.Axes) })
 	})

@@ -7,23 +7,35 @@
 package hostcopy
 
 import (
-	"cmp"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/internal/parallel"
 )
 
 const (
-	// minShare is the least number of bytes worth a goroutine in a strided
-	// copy: starting one on an idle core costs a few microseconds, copying this
-	// much takes fifty.
+	// minShare is the number of bytes worth a goroutine in a strided copy on most machines: starting one on an idle core costs
+	// a few microseconds, copying this much takes fifty.
 	minShare = 512 << 10
 	// minRunShare is the same for a contiguous copy, which is several times
-	// faster, and gains nothing from a second core while it fits into the
+	// faster, and gains little from a second core while it fits into the
 	// cache that they share.
 	minRunShare = 8 << 20
+	// piecesEach is into how many pieces for each goroutine a copy is divided: whichever goroutine begins late gets fewer.
+	piecesEach = 4
+	// minPiece is the size of the smallest piece of a contiguous copy, and minLongPiece that of one which stores past the
+	// caches: memmove does so from that size on.
+	minPiece     = 64 << 10
+	minLongPiece = 1 << 20
+)
+
+// The numbers of goroutines that this machine is fastest with.
+var (
+	runThreads     = parallel.Threads{Share: minRunShare} // of contiguous copies
+	stridedThreads = parallel.Threads{Share: minShare}
+	bitThreads     = parallel.Threads{Share: minShare} // of CopyBits
+	batchThreads   = parallel.Threads{Share: minShare} // of RunAll
 )
 
 // Copy copies the pieces of c, whose offsets count from dst and src.
@@ -41,12 +53,14 @@ func Copy(dst, src unsafe.Pointer, c copyplan.Copy, workers int) error {
 	if len(c.Axes) == 0 {
 		return Contiguous(dst, src, total, workers)
 	}
-	if workers = min(workers, int(total/minShare)); workers > 1 {
-		return split(dst, src, c.Elem, c.Axes, workers)
-	}
-	return guarded(dst, src, 8, copyplan.Copy{Elem: c.Elem, Axes: c.Axes}, func() {
-		var room [inlineRank]axis
-		serial(dst, src, c.Elem, append(room[:0], c.Axes...))
+	return stridedThreads.Run(total, workers, func(workers int) error {
+		if workers > 1 {
+			return split(dst, src, c.Elem, c.Axes, workers)
+		}
+		return guarded(dst, src, 8, copyplan.Copy{Elem: c.Elem, Axes: c.Axes}, func() {
+			var room [inlineRank]axis
+			serial(dst, src, c.Elem, append(room[:0], c.Axes...))
+		})
 	})
 }
 
@@ -56,41 +70,54 @@ func Contiguous(dst, src unsafe.Pointer, n int64, workers int) error {
 	if n <= 0 {
 		return nil
 	}
-	if workers = min(workers, int(n/minRunShare)); workers > 1 {
-		return split(dst, src, 1, []axis{{N: n, Dst: 1, Src: 1}}, workers)
+	if workers <= 1 || n < parallel.Least {
+		return guarded(dst, src, 8, copyplan.Copy{Elem: n}, func() { move(dst, src, n) })
 	}
-	return guarded(dst, src, 8, copyplan.Copy{Elem: n}, func() { move(dst, src, n) })
+	with := func(workers int) error {
+		return inBestWay(n, func(w way) error { return contiguous(w, dst, src, n, workers) })
+	}
+	if !bestWayKnown(n) { // one contest at a time, since each changes what the other one measures
+		return with(runThreads.Usual(n, workers))
+	}
+	return runThreads.Run(n, workers, with)
 }
+
+// contiguous copies in one way, the best one for n bytes, which need not be the best one for a piece.
+func contiguous(w way, dst, src unsafe.Pointer, n int64, workers int) error {
+	if workers <= 1 {
+		return guarded(dst, src, 8, copyplan.Copy{Elem: n}, func() { w.copy(bytesAt(dst, n), bytesAt(src, n)) })
+	}
+	least := int64(minPiece)
+	if w == atOnce {
+		least = minLongPiece
+	}
+	size := max(n/int64(piecesEach*workers), least)
+	pieces := (n-1)/size + 1
+	return parallel.Each(int(pieces), workers, func(i int) error {
+		at := int64(i) * size
+		part := min(size, n-at)
+		return guarded(dst, src, 8, copyplan.Copy{Elem: n}, func() {
+			w.copy(bytesAt(unsafe.Add(dst, at), part), bytesAt(unsafe.Add(src, at), part))
+		})
+	})
+}
+
+func bytesAt(p unsafe.Pointer, n int64) []byte { return unsafe.Slice((*byte)(p), n) }
 
 // split divides the copy along one axis among the caller and workers-1 goroutines.
 func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) error {
 	k := splitAxis(axes, workers)
 	a := axes[k]
-	workers = int(min(int64(workers), a.N))
+	// Pieces are wide enough for tiles.
+	pieces := min(int64(workers*piecesEach), max(int64(workers), a.N/(2*minTile)), a.N)
 	whole := copyplan.Copy{Elem: elem, Axes: slices.Clone(axes)} // those of the caller stay on its stack
-	return together(workers, func(w int) error {
-		lo, hi := a.N*int64(w)/int64(workers), a.N*int64(w+1)/int64(workers)
+	return parallel.Each(int(pieces), workers, func(i int) error {
+		lo, hi := a.N*int64(i)/pieces, a.N*int64(i+1)/pieces
 		share := slices.Clone(whole.Axes)
 		share[k].N = hi - lo
 		d, s := unsafe.Add(dst, lo*a.Dst), unsafe.Add(src, lo*a.Src)
 		return guarded(dst, src, 8, whole, func() { serial(d, s, elem, share) })
 	})
-}
-
-// together calls f with each number below workers, at the same time and once by the caller itself, and returns the
-// first of its errors.
-func together(workers int, f func(w int) error) error {
-	if workers == 1 {
-		return f(0)
-	}
-	errs := make([]error, workers)
-	var others sync.WaitGroup
-	for w := range workers - 1 {
-		others.Go(func() { errs[w] = f(w) })
-	}
-	errs[workers-1] = f(workers - 1)
-	others.Wait()
-	return cmp.Or(errs...)
 }
 
 // splitAxis returns the outermost axis that divides evenly enough, so that each worker writes a region of its

@@ -40,7 +40,7 @@ func truncated(t *testing.T, size int) []byte {
 // Memory that is gone is an error, whoever of the workers meets it, and on either
 // side.
 func TestMemoryThatIsGoneIsAnError(t *testing.T) {
-	const size = 2 * minRunShare // contiguous copies are divided, too
+	const size = 2 * minRunShare
 	whole, gone := make([]byte, size), truncated(t, size)
 	matrix, err := core.NewLayout(1<<11, size>>13)
 	if err != nil {
@@ -57,6 +57,12 @@ func TestMemoryThatIsGoneIsAnError(t *testing.T) {
 	end := copyplan.Copy{Elem: 100, Dst: size - 100, Src: size - 100}
 	copies := map[string]func(dst, src unsafe.Pointer, workers int) error{
 		"contiguous": func(dst, src unsafe.Pointer, workers int) error { return Contiguous(dst, src, size, workers) },
+		"contiguous, divided": func(dst, src unsafe.Pointer, workers int) error {
+			return contiguous(inPieces, dst, src, size, workers)
+		},
+		"transposed, divided": func(dst, src unsafe.Pointer, workers int) error {
+			return divided(dst, src, copyplan.New(4, rows, columns), workers)
+		},
 		"transposed": func(dst, src unsafe.Pointer, workers int) error {
 			return Copy(dst, src, copyplan.New(4, rows, columns), workers)
 		},
