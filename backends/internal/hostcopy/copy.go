@@ -73,6 +73,11 @@ func Contiguous(dst, src unsafe.Pointer, n int64, workers int) error {
 	if workers <= 1 || n < parallel.Least {
 		return guarded(dst, src, 8, copyplan.Copy{Elem: n}, func() { move(dst, src, n) })
 	}
+	return fastest(dst, src, n, workers)
+}
+
+// fastest is Contiguous for as many bytes as several goroutines may be faster for.
+func fastest(dst, src unsafe.Pointer, n int64, workers int) error {
 	with := func(workers int) error {
 		return inBestWay(n, func(w way) error { return contiguous(w, dst, src, n, workers) })
 	}

@@ -51,13 +51,16 @@ func (w way) copy(to, from []byte) {
 
 // move copies n bytes that lie side by side.
 func move(dst, src unsafe.Pointer, n int64) {
-	to, from := bytesAt(dst, n), bytesAt(src, n)
 	if n < medium {
-		inPieces.copy(to, from)
-		return
+		copy(bytesAt(dst, n), bytesAt(src, n))
+	} else {
+		moveInBestWay(dst, src, n)
 	}
+}
+
+func moveInBestWay(dst, src unsafe.Pointer, n int64) {
 	_ = inBestWay(n, func(w way) error {
-		w.copy(to, from)
+		w.copy(bytesAt(dst, n), bytesAt(src, n))
 		return nil
 	})
 }
