@@ -55,7 +55,7 @@ type Conn struct {
 	rings
 	quota    *quota
 	frames   frameCounts
-	probe    probe // of read, like heldSlab
+	probe    probe // guarded by socket.reading, like heldSlab
 	heldSlab slab[heldTensor]
 }
 
@@ -252,9 +252,7 @@ func (c *Conn) Close() error {
 // WaitReleased waits until the peer has released all tensors that were sent. It returns ctx's
 // error, or why the connection has ended, unless the peer had released all tensors before.
 func (c *Conn) WaitReleased(ctx context.Context) error {
-	ready := func() bool { return len(c.inFlight) == 0 }
-	c.lookFor(ctx, ready)
-	err := c.await(ctx, "WaitReleased", ready)
+	err := c.await(ctx, "WaitReleased", func() bool { return len(c.inFlight) == 0 })
 	if err == nil {
 		c.mu.Unlock()
 		return nil
@@ -347,7 +345,8 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// hangUpWith is the rest of fail. The call for which ends returned true calls it.
+// hangUpWith tells the peer why the connection ends, and closes the socket. The call for which ends returned true calls it, without
+// writing.
 func (c *Conn) hangUpWith(err error) {
 	_ = c.socket.SetWriteDeadline(time.Unix(1, 0)) // whoever holds writing gives it back
 	c.writing <- struct{}{}
@@ -433,7 +432,8 @@ func (c *Conn) read() {
 	}
 }
 
-// take handles the next message, or why there is none. It owns the descriptors. The caller has socket.reading.
+// take handles a message, or the error of reading one, and returns why the connection ends, if it does. It owns the descriptors. The
+// caller has socket.reading.
 func (c *Conn) take(b []byte, fds []int, err error) error {
 	switch {
 	case err == nil:
@@ -449,32 +449,41 @@ func (c *Conn) take(b []byte, fds []int, err error) error {
 	return err
 }
 
-// readHere handles a message on the goroutine of a call that waits for it, if there is one: the goroutine that reads need not be
-// woken, nor wake the call.
+// readHere handles a tensor on the goroutine of a call that waits for it, if it is the next message: the goroutine that reads need not
+// be woken, nor wake the call. Other messages may release what the program or a driver has to free, which no call waits for.
 func (c *Conn) readHere() {
-	if !c.socket.tryRead() {
+	if !c.socket.tryRead(kindTensor) {
 		return
 	}
-	err := c.take(c.socket.arrived())
-	ends := err != nil && c.ends(err)
-	c.socket.reading.Unlock()
-	if ends {
-		c.hangUpWith(err) // which waits for the goroutine that reads, if that waits for reading
-	}
+	err := errUnhandled // unless take returns
+	defer func() {
+		ends := err != nil && c.ends(err) // before others read what comes after it
+		c.socket.reading.Unlock()
+		if ends {
+			c.hangUpWith(err) // after it, since that waits for read, which may wait for reading
+		}
+	}()
+	err = c.take(c.socket.arrived())
 }
 
-// lookFor looks for a short time whether what a call waits for is there, and reads meanwhile, if the call is one from C: such a call
-// keeps its thread, which takes long to be woken. ready is called with c.mu held, as by await. The caller has no locks.
-func (c *Conn) lookFor(ctx context.Context, ready func() bool) {
-	if _, fromC := ctx.(deadlined); !fromC || c == nil || c.socket == nil {
-		return
+// errUnhandled is the error of a message whose handler has panicked.
+var errUnhandled error = core.Errorf(core.ErrInvalid, "share", "message", "a message was not handled")
+
+// awaitHere is await, and reads for a short time meanwhile if the call is one from C: such a call keeps its thread, which takes long
+// to be woken. The caller has no locks.
+func (c *Conn) awaitHere(ctx context.Context, call string, ready func() bool) error {
+	if _, fromC := ctx.(deadlined); fromC && c != nil && c.socket != nil {
+		c.looks.spin(func() bool {
+			c.mu.Lock()
+			found := c.err != nil || ready()
+			c.mu.Unlock()
+			if !found {
+				c.readHere()
+			}
+			return found
+		})
 	}
-	c.looks.spin(func() bool {
-		c.readHere()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.err != nil || ready()
-	})
+	return c.await(ctx, call, ready)
 }
 
 // handle handles a message. It owns the descriptors, on failure too.

@@ -1,60 +1,112 @@
 package share
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// fromC returns a context such as those of libdlx, which ends in a minute.
-func fromC(t *testing.T) context.Context { return bounded{lonely{t, time.Now().Add(time.Minute)}} }
+// fromC returns a context such as those of libdlx.
+func fromC(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return callFromC{ctx}
+}
 
-// A call that does not wait reads a message if no other call reads, and then keeps others from reading until it has handled it.
+type callFromC struct{ context.Context }
+
+func (callFromC) EndsAtDeadline() {}
+
+// A call that does not wait reads a message of the kind that it is for, if no other call reads, and then keeps others from reading until
+// it has handled it.
 func TestReadingWithoutWaiting(t *testing.T) {
 	x, y := pair(t)
 	s, err := newSockets(x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.tryRead() {
+	if s.tryRead(kindTensor) {
 		t.Error("there is a message before one is written")
 	}
-	for _, text := range []string{"one", "two"} {
-		if _, err := y.Write([]byte(text)); err != nil {
+	messages := [][]byte{appendHeader(nil, header{kind: kindTensor}), appendHeader(nil, header{kind: kindReleased}), []byte("short")}
+	for _, m := range messages {
+		if _, err := y.Write(m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !s.tryRead() {
+	if !s.tryRead(kindTensor) {
 		t.Fatal("there is no message")
 	}
 	b, _, err := s.arrived()
-	if err != nil || string(b) != "one" {
+	if err != nil || !bytes.Equal(b, messages[0]) {
 		t.Errorf("the first message is %q, %v", b, err)
 	}
-	if s.tryRead() {
+	if s.tryRead(kindReleased) {
 		t.Error("two calls read at once")
 	}
 	s.reading.Unlock()
-	b, _, err = s.read()
-	if err != nil || string(b) != "two" {
-		t.Errorf("the second message is %q, %v", b, err)
+	for _, m := range messages[1:] {
+		if s.tryRead(kindTensor) {
+			t.Errorf("a call for tensors reads %q", m)
+		}
+		b, _, err = s.read()
+		if err != nil || !bytes.Equal(b, m) {
+			t.Errorf("the next message is %q, %v", b, err)
+		}
+		s.reading.Unlock()
 	}
-	s.reading.Unlock()
 	y.Close()
-	if !s.tryRead() {
-		t.Fatal("the end is not seen")
+	if s.tryRead(kindTensor) {
+		t.Error("the end is a tensor")
 	}
-	if _, _, err := s.arrived(); !errors.Is(err, io.EOF) {
+	if _, _, err := s.read(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 	s.reading.Unlock()
 	x.Close()
-	if s.tryRead() {
+	if s.tryRead(kindTensor) {
 		t.Error("a closed socket has a message")
+	}
+}
+
+// With one processor, the goroutine that reads does not run between the two lines that count.
+func TestACallFromCReadsATensor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	d, e := host(t), host(t)
+	a, b := connected(t, of(d), of(e))
+	x := shareable(t, d, 16, memfd)
+	if err := round(t.Context(), a, b, e, x); err != nil { // passes the memory
+		t.Fatal(err)
+	}
+	queued := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.queue)
+	}
+	read := 0
+	for range 20 { // the system may stop this thread between them
+		b.socket.reading.Lock()
+		if _, err := a.Send(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		before := queued()
+		b.socket.reading.Unlock()
+		b.readHere()
+		read += queued() - before
+		y, _, err := b.Receive(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y.Close()
+	}
+	if read == 0 {
+		t.Error("no call has read a tensor")
 	}
 }
 
@@ -103,6 +155,7 @@ func TestCallsFromCReadTheEnd(t *testing.T) {
 	}{
 		"goodbye": {func(x *intruder) { x.write(x.message(kindGoodbye, 0, appendGoodbye(nil, reasonClosed, ""))) }, "the peer closed the connection"},
 		"garbage": {func(x *intruder) { x.write(x.message(kind(999), 0, nil)) }, "kind 999"},
+		"tensor":  {func(x *intruder) { x.tensor(func(*tensorMessage) {}) }, "memory 1"},
 		"nothing": {func(x *intruder) { x.socket.Close() }, "ended without closing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -222,9 +222,7 @@ func (c *Conn) takeForget(payload []byte) error {
 // was released.
 func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, Report, error) {
 	start := time.Now()
-	ready := func() bool { return len(c.queue) > 0 }
-	c.lookFor(ctx, ready)
-	err := c.await(ctx, "Receive", ready)
+	err := c.awaitHere(ctx, "Receive", func() bool { return len(c.queue) > 0 })
 	if err != nil {
 		return nil, Report{}, err
 	}

@@ -38,6 +38,7 @@ type sockets struct {
 	n       int
 	none    bool // there is no message yet
 	err     error
+	peek    func(fd uintptr)      // reads the beginning of a message, which stays the next one
 	look    func(fd uintptr)      // reads without waiting
 	await   func(fd uintptr) bool // takes reading, and keeps it unless there is no message
 
@@ -55,13 +56,13 @@ func newSockets(c *net.UnixConn) (*sockets, error) {
 	}
 	s := &sockets{UnixConn: c, raw: raw, buffer: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*(maxFDs+1)))}
 	s.vector.Base = &s.buffer[0]
-	s.vector.SetLen(len(s.buffer))
 	s.header = unix.Msghdr{Iov: &s.vector, Control: &s.oob[0]}
 	s.header.SetIovlen(1)
+	s.peek = func(fd uintptr) { s.recvmsg(fd, headerSize, 0, unix.MSG_PEEK) }
 	s.look = func(fd uintptr) {
-		s.recvmsg(fd)
+		s.recvmsg(fd, len(s.buffer), len(s.oob), unix.MSG_CMSG_CLOEXEC)
 		if errors.Is(s.err, unix.ECONNRESET) { // the peer has closed without reading all; what it wrote comes now
-			s.recvmsg(fd)
+			s.recvmsg(fd, len(s.buffer), len(s.oob), unix.MSG_CMSG_CLOEXEC)
 		}
 	}
 	s.await = func(fd uintptr) bool {
@@ -128,34 +129,38 @@ func (s *sockets) read() (b []byte, fds []int, err error) {
 	return s.arrived()
 }
 
-// tryRead is read, but does not wait, and leaves the message to arrived. It reports false if there is no message, or another
-// call reads one. The caller then does not get reading.
-func (s *sockets) tryRead() bool {
+// tryRead is read, but does not wait, and leaves the message to arrived. It reports false if the next message is of another kind, if
+// there is none, or if another call reads one. The caller then does not get reading.
+func (s *sockets) tryRead(k kind) bool {
 	if !s.reading.TryLock() {
 		return false
 	}
 	s.none = true
-	_ = s.raw.Control(s.look) // a socket that is closed has no message
-	if s.none {
-		s.reading.Unlock()
-		return false
+	_ = s.raw.Control(s.peek) // a socket that is closed has no message
+	if !s.none && kindOf(s.buffer[:s.n]) == k {
+		_ = s.raw.Control(s.look)
+		return true
 	}
-	return true
+	s.reading.Unlock()
+	return false
 }
 
-// recvmsg reads a message, or that there is none. The caller has reading. unix.Recvmsg allocates, for an address that the peer
-// does not have.
-func (s *sockets) recvmsg(fd uintptr) {
+// recvmsg reads size bytes of a message, or sets none if there is no message. The caller has reading. unix.Recvmsg allocates,
+// for an address that the peer does not have.
+func (s *sockets) recvmsg(fd uintptr, size, control, flags int) {
 	var n uintptr
+	s.vector.SetLen(size)
 	code := unix.EINTR
 	for code == unix.EINTR {
-		s.header.SetControllen(len(s.oob))
-		n, _, code = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.header)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		s.header.SetControllen(control)
+		n, _, code = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.header)), uintptr(flags|unix.MSG_DONTWAIT))
 	}
 	s.n, s.none, s.err = int(n), code == unix.EAGAIN, nil
 	switch {
+	case s.none:
+		s.n = 0
 	case code != 0:
-		s.n, s.err = 0, code
+		s.n, s.err = 0, os.NewSyscallError("recvmsg", code)
 	case n == 0 && s.header.Controllen == 0:
 		s.err = io.EOF // or a message without bytes, which no version sends
 	}

@@ -34,7 +34,7 @@ func systemError(_ error, call string, _ error, _ string, _ ...any) error { retu
 
 func (s *sockets) read() ([]byte, []int, error) { return nil, nil, available("recvmsg") }
 
-func (s *sockets) tryRead() bool { return false }
+func (s *sockets) tryRead(kind) bool { return false }
 
 func (s *sockets) arrived() ([]byte, []int, error) { return s.read() }
 

@@ -169,7 +169,7 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 	if len(s.tensors) == 0 {
 		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "no tensor matches %q; dlx inspect lists the tensors of a file", f.only)
 	}
-	// Last, since a peer may connect at once, and must not find a part of a model.
+	// Last, since a peer may connect at once, and would find a part of a model.
 	if s.listener, err = remote.Listen(f.listen, options); err != nil {
 		return nil, err
 	}

@@ -363,7 +363,8 @@ func TestServeEndsWithItsListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for accepted := 0; accepted == 0; time.Sleep(time.Millisecond) {
+	end := time.Now().Add(time.Minute)
+	for accepted := 0; accepted == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		accepted = s.r.Connections
 		s.mu.Unlock()

@@ -388,10 +388,11 @@ class Measured:
         while counted < COUNT:
             word, number, start = number % LAST, number + 1, perf_counter_ns()
             answer = self.peer.round(size, word)
+            end = perf_counter_ns()
             if answer != word:
                 raise RuntimeError(f"{word} was answered by {answer}")
             if start - begin > AWAKE * 1e9:
-                self.times[case].append((perf_counter_ns() - start) / 1000)
+                self.times[case].append((end - start) / 1000)
                 counted += 1
         self.peer.round(size, LAST)
         self.commands.recv()

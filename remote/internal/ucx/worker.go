@@ -91,14 +91,14 @@ type Worker struct {
 	raw     interface {
 		Read(func(uintptr) bool) error
 	}
-	polled  atomic.Int64 // when a caller has polled last, in nanoseconds after loaded; math.MaxInt64 while one does
-	yielded atomic.Int64 // when a caller that polls has yielded last
-	ended   chan struct{}
+	polled atomic.Int64 // when a caller has polled last, in nanoseconds after loaded; math.MaxInt64 while one does
+	ended  chan struct{}
 
 	mu       sync.Mutex
 	c        *C.dlx_ucx_worker // nil after Close
 	events   *C.dlx_ucx_event
-	asleep   bool // run waits for an event, or soon does, or has just seen one
+	asleep   bool          // the events were armed, and run has made no progress since
+	yielded  time.Duration // when a caller that polls has yielded last, after loaded
 	lastOp   uint64
 	ops      map[uint64]func(error)
 	messages map[*Message]struct{} // whose data nobody has received or dropped
@@ -391,20 +391,24 @@ const yieldAfter = 5 * time.Millisecond
 
 // Poll makes progress for some microseconds, or for some hundred while data comes, and reports whether anything happened.
 func (w *Worker) Poll() bool {
-	w.polled.Store(math.MaxInt64) // run would wait for the lock while data comes, and be woken on the processor that polls
-	happened := w.pollShortly()
-	now := time.Since(loaded)
-	w.polled.Store(int64(now))
-	if last := w.yielded.Load(); !happened && now-time.Duration(last) > yieldAfter && w.yielded.CompareAndSwap(last, int64(now)) {
+	happened, yield := w.pollShortly()
+	if yield {
 		runtime.Gosched()
 	}
 	return happened
 }
 
-func (w *Worker) pollShortly() bool {
+// pollShortly is Poll, and reports whether it is time to yield, which a caller that has got something does anyway.
+func (w *Worker) pollShortly() (happened, yield bool) {
+	w.polled.Store(math.MaxInt64) // run would wait for the lock while data comes, and be woken on the processor that polls
+	defer func() { w.polled.Store(int64(time.Since(loaded))) }()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.c != nil && w.poll(-16) > 0
+	happened = w.c != nil && w.poll(-16) > 0
+	if now := time.Since(loaded); !happened && now-w.yielded > yieldAfter {
+		w.yielded, yield = now, true
+	}
+	return happened, yield
 }
 
 // poll makes progress, and hands out what has happened. With fewer rounds than 0 it ends at the first event, so that the
