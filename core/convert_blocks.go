@@ -5,11 +5,12 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core/internal/affine"
 	"github.com/dlx-go/dlx/core/typecode"
-	"github.com/dlx-go/dlx/internal/parallel"
 )
 
 // Elements of whole bytes are converted in blocks. A block is a part of a row, together with the
@@ -19,7 +20,7 @@ import (
 // blockElements is about how many elements a block has.
 const blockElements = 4 << 10
 
-// threadElements is the number of elements that are worth a goroutine on most machines.
+// threadElements is the least number of elements that are worth a goroutine.
 const threadElements = 128 << 10
 
 // laneElements bounds the product of the axes of a block beside its row.
@@ -112,30 +113,37 @@ func (b *blocks) elements() int64 {
 	return n
 }
 
-// conversionThreads has the numbers of goroutines that this machine is fastest with. An element counts as a float32.
-var conversionThreads = parallel.Threads{Share: 4 * threadElements}
-
-// run converts all blocks, with several goroutines if that is faster. guarded calls a function that reads and
+// run converts all blocks, with several goroutines if there are many. guarded calls a function that reads and
 // writes elements.
 func (b *blocks) run(ctx context.Context, dst, src unsafe.Pointer, guarded func(func() error) error) error {
-	return conversionThreads.Run(4*b.elements(), int(min(int64(runtime.GOMAXPROCS(0)), b.units)), func(workers int) error {
-		// Blocks between two looks at the context. A goroutine that begins late leaves some to the others.
-		share := max(1, checkInterval*b.units/b.elements())
-		if workers > 1 {
-			share = max(1, min(share, b.units/int64(4*workers)))
-		}
-		return parallel.Each(int((b.units-1)/share+1), workers, func(i int) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return guarded(func() error {
-				for u := int64(i) * share; u < min(int64(i+1)*share, b.units); u++ {
+	workers := max(1, min(int64(runtime.GOMAXPROCS(0)), b.elements()/threadElements, b.units))
+	share := max(1, min((b.units-1)/workers+1, checkInterval*b.units/b.elements())) // blocks between two looks at the context
+	var next atomic.Int64
+	work := func() error {
+		return guarded(func() error {
+			for {
+				first := next.Add(share) - share
+				if first >= b.units {
+					return nil
+				}
+				if err := ctx.Err(); err != nil {
+					next.Store(b.units)
+					return err
+				}
+				for u := first; u < min(first+share, b.units); u++ {
 					b.unit(u, dst, src)
 				}
-				return nil
-			})
+			}
 		})
-	})
+	}
+	errs := make([]error, workers)
+	var wait sync.WaitGroup
+	for i := range workers - 1 {
+		wait.Go(func() { errs[i+1] = work() })
+	}
+	errs[0] = work()
+	wait.Wait()
+	return cmp.Or(errs...)
 }
 
 // unit converts one block.

@@ -20,7 +20,7 @@
 // # Order
 //
 // Streams are queues whose work runs in goroutines, in order (stream.Queue). A copy runs on its stream, or in
-// the caller if there is none, with up to GOMAXPROCS goroutines. The first copies from 256 KiB to 32 MiB are timed to find
-// out how many of them are fastest. The environment variable DLX_COPY_SHARE, such as 8388608, fixes how many
-// bytes are worth a goroutine instead. Semaphores are timelines within the process (stream.Timeline).
+// the caller if there is none, with up to GOMAXPROCS goroutines. The first contiguous copies from 256 KiB
+// to 32 MiB are timed to find out how many of them are fastest. If the environment variable DLX_COPY_SHARE is a positive number, such
+// as 8388608, a contiguous copy of at least 256 KiB has one for each so many bytes instead. Semaphores are timelines within the process (stream.Timeline).
 package cpu

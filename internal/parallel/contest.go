@@ -23,7 +23,7 @@ const (
 func (c *Contest) Over() bool { return c.chosen.Load() != 0 }
 
 // Run does work of size bytes in the chosen way, or in one of the ways from 0 to ways-1 while none is chosen. The usual way is
-// chosen unless another one is faster by one part in lead. F's error is that of Run.
+// chosen unless another one is faster by one part in lead. Run returns the error of f.
 func (c *Contest) Run(size int64, ways, usual int, lead uint64, f func(way int) error) error {
 	if ways <= 1 {
 		return f(0)
@@ -44,8 +44,8 @@ func (c *Contest) Run(size int64, ways, usual int, lead uint64, f func(way int) 
 	return err
 }
 
-// turn returns the way of a trial, of at least two ways: each way once in so many trials as there are ways, and in no period that the work may
-// have, too.
+// turn returns the way of a trial, of at least two ways: each way once in as many trials as there are ways, in an order without a short
+// period, since the work may have one.
 func turn(trial, ways int) (way int) {
 	for ; trial > 0; trial /= ways {
 		way += trial % ways

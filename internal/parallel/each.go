@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Each calls f with each number from 0 to n-1, which is below 2^32, in the caller's goroutine and at most workers-1
+// Each calls f with each number from 0 to n-1, which is below 2^31, in the caller's goroutine and at most workers-1
 // others. It makes all calls even if some fail, and returns one of the errors. When Each returns, all calls have
 // returned.
 func Each(n, workers int, f func(i int) error) (err error) {
@@ -22,8 +22,8 @@ func Each(n, workers int, f func(i int) error) (err error) {
 	for range workers - 1 {
 		go j.run(j.last)
 	}
-	// A processor that wakes up sleeps for some 50 µs before it takes the goroutine that another one started last. So that
-	// is one without work.
+	// Go's scheduler delays stealing the newest goroutine of a running processor, by some 50 µs on Linux. So that is one
+	// without work.
 	go func() {}()
 	j.run(j.first)
 	// A goroutine that did not get a processor in time finds nothing to do, so that nobody waits for it.
@@ -35,7 +35,7 @@ func Each(n, workers int, f func(i int) error) (err error) {
 type job struct {
 	n     uint64
 	f     func(i int) error
-	taken atomic.Uint64 // how many numbers are taken from the bottom, and times 2^32 how many from the top
+	taken atomic.Uint64 // low 32 bits: numbers taken from the bottom; high 32 bits: from the top
 	calls sync.WaitGroup
 
 	mu  sync.Mutex

@@ -52,15 +52,26 @@ func TestThreadsWithoutAContest(t *testing.T) {
 			t.Errorf("%d bytes, %d workers: %d goroutines", c.size, c.workers, n)
 		}
 	}
-	for i := range x.contests {
-		if x.contests[i].begun.Load() != 0 {
-			t.Errorf("a contest has begun for sizes below 1<<%d", i)
+	begun := func() (n int) {
+		for ways := range x.contests {
+			for class := range x.contests[ways] {
+				if x.contests[ways][class].begun.Load() != 0 {
+					n++
+				}
+			}
 		}
+		return n
 	}
-	run(2<<20, 2)
-	for i := range x.contests {
-		if begun := x.contests[i].begun.Load() != 0; begun != (i == 22) && fixedShare() == 0 {
-			t.Errorf("a contest for sizes below 1<<%d: %v", i, begun)
+	if n := begun(); n != 0 {
+		t.Errorf("%d contests have begun", n)
+	}
+	for i, c := range []struct {
+		size    int64
+		workers int
+	}{{2 << 20, 2}, {1 << 20, 2}, {1 << 20, 16}, {Least, 2}} {
+		run(c.size, c.workers)
+		if n := begun(); n != i+1 && fixedShare() == 0 {
+			t.Errorf("%d contests have begun after %d kinds of work", n, i+1)
 		}
 	}
 }

@@ -19,9 +19,8 @@ func RunAll(jobs []Job, workers int) error {
 			failed = cmp.Or(failed, j.Run(workers))
 		}
 	}
-	return cmp.Or(failed, batchThreads.Run(total, min(workers, len(small)), func(workers int) error {
-		return parallel.Each(len(small), workers, func(i int) error { return small[i].Run(1) })
-	}))
+	workers = parallel.Usual(total, minShare, workers)
+	return cmp.Or(failed, parallel.Each(len(small), workers, func(i int) error { return small[i].Run(1) }))
 }
 
 // size returns about how many bytes the job copies.

@@ -16,12 +16,10 @@ func CopyBits(dst, src unsafe.Pointer, c copyplan.Copy, workers int) error {
 	if c.Elem == 0 {
 		return nil
 	}
-	return bitThreads.Run(c.Size()/8, workers, func(workers int) error {
-		if workers > 1 {
-			return splitBits(dst, src, copyplan.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: slices.Clone(c.Axes)}, workers)
-		}
-		return guarded(dst, src, 1, c, func() { walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes) })
-	})
+	if workers = parallel.Usual(c.Size()/8, minShare, workers); workers > 1 {
+		return splitBits(dst, src, copyplan.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: slices.Clone(c.Axes)}, workers)
+	}
+	return guarded(dst, src, 1, c, func() { walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes) })
 }
 
 // splitBits divides the copy among the caller and workers-1 goroutines.

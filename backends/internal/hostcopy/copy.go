@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// minShare is the number of bytes worth a goroutine in a strided copy on most machines: starting one on an idle core costs
-	// a few microseconds, copying this much takes fifty.
+	// minShare is the number of bytes worth a goroutine in a strided copy: starting one on an idle core costs a few microseconds,
+	// copying this much takes fifty. There is no contest, since copies of one size differ tenfold in their speed.
 	minShare = 512 << 10
-	// minRunShare is the same for a contiguous copy, which is several times
+	// minRunShare is the same for a contiguous copy on most machines, which is several times
 	// faster, and gains little from a second core while it fits into the
 	// cache that they share.
 	minRunShare = 8 << 20
@@ -30,13 +30,8 @@ const (
 	minLongPiece = 1 << 20
 )
 
-// The numbers of goroutines that this machine is fastest with.
-var (
-	runThreads     = parallel.Threads{Share: minRunShare} // of contiguous copies
-	stridedThreads = parallel.Threads{Share: minShare}
-	bitThreads     = parallel.Threads{Share: minShare} // of CopyBits
-	batchThreads   = parallel.Threads{Share: minShare} // of RunAll
-)
+// runThreads has the numbers of goroutines that are fastest for contiguous copies on this machine.
+var runThreads = parallel.Threads{Share: minRunShare}
 
 // Copy copies the pieces of c, whose offsets count from dst and src.
 //
@@ -53,14 +48,12 @@ func Copy(dst, src unsafe.Pointer, c copyplan.Copy, workers int) error {
 	if len(c.Axes) == 0 {
 		return Contiguous(dst, src, total, workers)
 	}
-	return stridedThreads.Run(total, workers, func(workers int) error {
-		if workers > 1 {
-			return split(dst, src, c.Elem, c.Axes, workers)
-		}
-		return guarded(dst, src, 8, copyplan.Copy{Elem: c.Elem, Axes: c.Axes}, func() {
-			var room [inlineRank]axis
-			serial(dst, src, c.Elem, append(room[:0], c.Axes...))
-		})
+	if workers = parallel.Usual(total, minShare, workers); workers > 1 {
+		return split(dst, src, c.Elem, c.Axes, workers)
+	}
+	return guarded(dst, src, 8, copyplan.Copy{Elem: c.Elem, Axes: c.Axes}, func() {
+		var room [inlineRank]axis
+		serial(dst, src, c.Elem, append(room[:0], c.Axes...))
 	})
 }
 
@@ -96,7 +89,8 @@ func contiguous(w way, dst, src unsafe.Pointer, n int64, workers int) error {
 	if w == atOnce {
 		least = minLongPiece
 	}
-	size := max(n/int64(piecesEach*workers), least)
+	const page = 4 << 10 // pieces that end within a cache line share it
+	size := max((n/int64(piecesEach*workers)+page-1)&^(page-1), least)
 	pieces := (n-1)/size + 1
 	return parallel.Each(int(pieces), workers, func(i int) error {
 		at := int64(i) * size

@@ -33,8 +33,8 @@ func TestLongCopies(t *testing.T) {
 	}
 }
 
-// Both ways are tried, and then one is chosen, whether the copy is divided or not.
-func TestBothWaysAreTried(t *testing.T) {
+// After some copies one way is chosen.
+func TestAWayIsChosen(t *testing.T) {
 	const n = medium
 	to, from := make([]byte, n), make([]byte, n)
 	for i := range 100 {
