@@ -27,11 +27,8 @@ type Conn struct {
 	scratch  []byte
 	sequence uint64
 
-	arrived uint64 // messages; guarded by socket.reading
-
 	sending chan struct{}   // holds one element while a tensor is sent: its messages stay in order
 	wake    chan struct{}   // the writer has something to write
-	looks   spins           // of calls from C
 	life    context.Context // until the connection has ended
 	stop    context.CancelFunc
 	closed  chan struct{} // closed when the socket is
@@ -55,7 +52,7 @@ type Conn struct {
 	rings
 	quota    *quota
 	frames   frameCounts
-	probe    probe // guarded by socket.reading, like heldSlab
+	probe    probe // of read, like heldSlab
 	heldSlab slab[heldTensor]
 }
 
@@ -340,14 +337,9 @@ func (c *Conn) notify() {
 // fail ends the connection, unless it has ended, and tells the peer why if the peer reads. The
 // caller does not hold writing.
 func (c *Conn) fail(err error) {
-	if c.ends(err) {
-		c.hangUpWith(err)
+	if !c.ends(err) {
+		return
 	}
-}
-
-// hangUpWith tells the peer why the connection ends, and closes the socket. The call for which ends returned true calls it, without
-// writing.
-func (c *Conn) hangUpWith(err error) {
 	_ = c.socket.SetWriteDeadline(time.Unix(1, 0)) // whoever holds writing gives it back
 	c.writing <- struct{}{}
 	c.mu.Lock()
@@ -422,68 +414,27 @@ func (c *Conn) read() {
 		liveConns.Add(-1)
 		close(c.ended)
 	}()
-	for {
-		if err := c.take(c.socket.read()); err != nil {
-			c.fail(err) // and no other call reads any more, since this one keeps reading
+	b := make([]byte, maxMessage)
+	for sequence := uint64(0); ; sequence++ {
+		n, fds, err := c.socket.read(b)
+		if err == nil && n == 0 {
+			err = violation("a message is empty")
+		}
+		if err == nil {
+			err = c.handle(b[:n], fds, sequence)
+			runtime.Gosched() // the call that has waited for the message goes on before this looks for another one
+		} else if errors.Is(err, errNoDescriptor) {
+			closeFDs(fds)
+			err = c.handleLost(b[:n], sequence)
+		} else {
+			closeFDs(fds)
+			err = lost(err)
+		}
+		if err != nil {
+			c.fail(err)
 			return
 		}
-		c.socket.reading.Unlock()
-		runtime.Gosched() // the call that has waited for the message goes on before this looks for another one
 	}
-}
-
-// take handles a message, or the error of reading one, and returns why the connection ends, if it does. It owns the descriptors. The
-// caller has socket.reading.
-func (c *Conn) take(b []byte, fds []int, err error) error {
-	switch {
-	case err == nil:
-		err = c.handle(b, fds, c.arrived)
-	case errors.Is(err, errNoDescriptor):
-		closeFDs(fds)
-		err = c.handleLost(b, c.arrived)
-	default:
-		closeFDs(fds)
-		err = lost(err)
-	}
-	c.arrived++
-	return err
-}
-
-// readHere handles a tensor on the goroutine of a call that waits for it, if it is the next message: the goroutine that reads need not
-// be woken, nor wake the call. Other messages may release what the program or a driver has to free, which no call waits for.
-func (c *Conn) readHere() {
-	if !c.socket.tryRead(kindTensor) {
-		return
-	}
-	err := errUnhandled // unless take returns
-	defer func() {
-		ends := err != nil && c.ends(err) // before others read what comes after it
-		c.socket.reading.Unlock()
-		if ends {
-			c.hangUpWith(err) // after it, since that waits for read, which may wait for reading
-		}
-	}()
-	err = c.take(c.socket.arrived())
-}
-
-// errUnhandled is the error of a message whose handler has panicked.
-var errUnhandled error = core.Errorf(core.ErrInvalid, "share", "message", "a message was not handled")
-
-// awaitHere is await, and reads for a short time meanwhile if the call is one from C: such a call keeps its thread, which takes long
-// to be woken. The caller has no locks.
-func (c *Conn) awaitHere(ctx context.Context, call string, ready func() bool) error {
-	if _, fromC := ctx.(deadlined); fromC && c != nil && c.socket != nil {
-		c.looks.spin(func() bool {
-			c.mu.Lock()
-			found := c.err != nil || ready()
-			c.mu.Unlock()
-			if !found {
-				c.readHere()
-			}
-			return found
-		})
-	}
-	return c.await(ctx, call, ready)
 }
 
 // handle handles a message. It owns the descriptors, on failure too.

@@ -13,14 +13,14 @@ import (
 // that has no goroutines yet: what the peer says in its goodbye, or else err.
 func (c *Conn) lastWords(err error) error {
 	_ = c.socket.SetReadDeadline(time.Now().Add(time.Second)) // what is there comes at once
-	for range 2 {                                             // a hello may be before it
-		b, fds, failed := c.socket.read()
-		c.socket.reading.Unlock() // nobody else reads
+	b := make([]byte, maxMessage)
+	for range 2 { // a hello may be before it
+		n, fds, failed := c.socket.read(b)
 		closeFDs(fds)
-		if failed != nil || len(b) == 0 {
+		if failed != nil || n == 0 {
 			break
 		}
-		if h, payload, failed := readHeader(b, 0); failed == nil && h.kind == kindGoodbye {
+		if h, payload, failed := readHeader(b[:n], 0); failed == nil && h.kind == kindGoodbye {
 			if r, text, failed := readGoodbye(payload); failed == nil {
 				return &ConnError{Peer: c.peer, Err: told(r, text)}
 			}

@@ -92,9 +92,10 @@ func (x *intruder) received() (h header, payload []byte, fd int) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	b, fds, err := s.read()
+	b := make([]byte, maxMessage)
+	n, fds, err := s.read(b)
 	if err == nil {
-		h, payload, err = readHeader(b, len(fds))
+		h, payload, err = readHeader(b[:n], len(fds))
 	}
 	if err != nil {
 		x.t.Fatal(err)

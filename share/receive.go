@@ -222,7 +222,7 @@ func (c *Conn) takeForget(payload []byte) error {
 // was released.
 func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, Report, error) {
 	start := time.Now()
-	err := c.awaitHere(ctx, "Receive", func() bool { return len(c.queue) > 0 })
+	err := c.await(ctx, "Receive", func() bool { return len(c.queue) > 0 })
 	if err != nil {
 		return nil, Report{}, err
 	}

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -28,19 +25,7 @@ func available(string) error { return nil }
 type sockets struct {
 	*net.UnixConn
 	raw syscall.RawConn
-
-	// reading is held while a message is read and handled. It guards what is below, up to await.
-	reading sync.Mutex
-	buffer  []byte // of a message
-	oob     []byte // for its descriptors
-	vector  unix.Iovec
-	header  unix.Msghdr
-	n       int
-	none    bool // there is no message yet
-	err     error
-	peek    func(fd uintptr)      // reads the beginning of a message, which stays the next one
-	look    func(fd uintptr)      // reads without waiting
-	await   func(fd uintptr) bool // takes reading, and keeps it unless there is no message
+	oob []byte // for the descriptors of a message that is read
 
 	// What attempt sends, and its result. The lock of the writer guards them.
 	message []byte
@@ -54,25 +39,7 @@ func newSockets(c *net.UnixConn) (*sockets, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sockets{UnixConn: c, raw: raw, buffer: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*(maxFDs+1)))}
-	s.vector.Base = &s.buffer[0]
-	s.header = unix.Msghdr{Iov: &s.vector, Control: &s.oob[0]}
-	s.header.SetIovlen(1)
-	s.peek = func(fd uintptr) { s.recvmsg(fd, headerSize, 0, unix.MSG_PEEK) }
-	s.look = func(fd uintptr) {
-		s.recvmsg(fd, len(s.buffer), len(s.oob), unix.MSG_CMSG_CLOEXEC)
-		if errors.Is(s.err, unix.ECONNRESET) { // the peer has closed without reading all; what it wrote comes now
-			s.recvmsg(fd, len(s.buffer), len(s.oob), unix.MSG_CMSG_CLOEXEC)
-		}
-	}
-	s.await = func(fd uintptr) bool {
-		s.reading.Lock()
-		if s.look(fd); s.none {
-			s.reading.Unlock()
-			return false
-		}
-		return true
-	}
+	s := &sockets{UnixConn: c, raw: raw, oob: make([]byte, unix.CmsgSpace(4*(maxFDs+1)))}
 	s.attempt = func(fd uintptr) {
 		_, s.failed = unix.SendmsgN(int(fd), s.message, s.rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	}
@@ -119,76 +86,33 @@ func systemError(sentinel error, call string, err error, format string, args ...
 	return e
 }
 
-// read waits for a message, and returns it with its descriptors, which the caller closes, also after an error. The caller gets
-// reading, also after an error, and has the message until it unlocks that.
-func (s *sockets) read() (b []byte, fds []int, err error) {
-	if err := s.raw.Read(s.await); err != nil {
-		s.reading.Lock()
-		return nil, nil, err
+// read reads a message into b and returns the descriptors that came with it, which the caller
+// closes, also after an error.
+func (s *sockets) read(b []byte) (n int, fds []int, err error) {
+	n, oobn, flags, _, err := s.ReadMsgUnix(b, s.oob)
+	if errors.Is(err, unix.ECONNRESET) { // the peer has closed without reading all; what it wrote comes now
+		n, oobn, flags, _, err = s.ReadMsgUnix(b, s.oob)
 	}
-	return s.arrived()
-}
-
-// tryRead is read, but does not wait, and leaves the message to arrived. It reports false if the next message is of another kind, if
-// there is none, or if another call reads one. The caller then does not get reading.
-func (s *sockets) tryRead(k kind) bool {
-	if !s.reading.TryLock() {
-		return false
-	}
-	s.none = true
-	_ = s.raw.Control(s.peek) // a socket that is closed has no message
-	if !s.none && kindOf(s.buffer[:s.n]) == k {
-		_ = s.raw.Control(s.look)
-		return true
-	}
-	s.reading.Unlock()
-	return false
-}
-
-// recvmsg reads size bytes of a message, or sets none if there is no message. The caller has reading. unix.Recvmsg allocates,
-// for an address that the peer does not have.
-func (s *sockets) recvmsg(fd uintptr, size, control, flags int) {
-	var n uintptr
-	s.vector.SetLen(size)
-	code := unix.EINTR
-	for code == unix.EINTR {
-		s.header.SetControllen(control)
-		n, _, code = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.header)), uintptr(flags|unix.MSG_DONTWAIT))
-	}
-	s.n, s.none, s.err = int(n), code == unix.EAGAIN, nil
-	switch {
-	case s.none:
-		s.n = 0
-	case code != 0:
-		s.n, s.err = 0, os.NewSyscallError("recvmsg", code)
-	case n == 0 && s.header.Controllen == 0:
-		s.err = io.EOF // or a message without bytes, which no version sends
-	}
-}
-
-// arrived returns what recvmsg has read. The caller has reading.
-func (s *sockets) arrived() (b []byte, fds []int, err error) {
-	err = s.err
-	if oobn := int(s.header.Controllen); oobn > 0 && err == nil {
+	if oobn > 0 {
 		list, parsed := unix.ParseSocketControlMessage(s.oob[:oobn])
 		for i := range list {
 			more, _ := unix.ParseUnixRights(&list[i])
 			fds = append(fds, more...)
 		}
-		if parsed != nil {
+		if parsed != nil && err == nil {
 			err = violation("what came beside a message cannot be read: %v", parsed)
 		}
 	}
 	switch {
 	case err != nil:
-	case s.header.Flags&unix.MSG_CTRUNC != 0 && len(fds) <= maxFDs:
+	case flags&unix.MSG_CTRUNC != 0 && len(fds) <= maxFDs:
 		err = errNoDescriptor
-	case s.header.Flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs:
+	case flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs:
 		err = violation("more than %d descriptors came with a message", maxFDs)
-	case s.header.Flags&unix.MSG_TRUNC != 0:
+	case flags&unix.MSG_TRUNC != 0:
 		err = violation("a message has more than %d bytes", maxMessage)
 	}
-	return s.buffer[:s.n], fds, err
+	return n, fds, err
 }
 
 // closeFDs closes descriptors that came with a message.

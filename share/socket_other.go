@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"sync"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -21,10 +20,7 @@ func available(call string) error {
 	return core.Errorf(core.ErrNotSupported, "share", call, "package share works on Linux, and this system is %s", runtime.GOOS)
 }
 
-type sockets struct {
-	*net.UnixConn
-	reading sync.Mutex
-}
+type sockets struct{ *net.UnixConn }
 
 func newSockets(*net.UnixConn) (*sockets, error) { return nil, available("New") }
 
@@ -32,11 +28,7 @@ func checkSocket(*net.UnixConn) (Peer, error) { return Peer{}, available("New") 
 
 func systemError(_ error, call string, _ error, _ string, _ ...any) error { return available(call) }
 
-func (s *sockets) read() ([]byte, []int, error) { return nil, nil, available("recvmsg") }
-
-func (s *sockets) tryRead(kind) bool { return false }
-
-func (s *sockets) arrived() ([]byte, []int, error) { return s.read() }
+func (s *sockets) read([]byte) (int, []int, error) { return 0, nil, available("recvmsg") }
 
 func (s *sockets) try([]byte, int) (bool, error) { return false, available("sendmsg") }
 

@@ -59,14 +59,6 @@ func violation(format string, args ...any) error {
 	return core.Errorf(core.ErrInvalid, "share", "message", format, args...)
 }
 
-// kindOf returns the kind of a message by its first bytes, which nobody has checked: 0 if they are too few.
-func kindOf(b []byte) kind {
-	if len(b) < headerSize {
-		return 0
-	}
-	return kind(binary.LittleEndian.Uint16(b[6:]))
-}
-
 // readHeader checks a message of which fds descriptors came beside, and returns its payload.
 func readHeader(b []byte, fds int) (header, []byte, error) {
 	if len(b) < 8 || string(b[:4]) != wireMagic {
