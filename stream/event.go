@@ -12,6 +12,7 @@ import (
 // is an event that is not done. An Event is safe for concurrent use and must not be copied.
 type Event struct {
 	queue   *Queue      // that recorded the event, nil if none did
+	started atomic.Bool // all work before the event is started: see privateStream.Start
 	reached atomic.Bool // set last: err is final once it is true
 
 	mu     sync.Mutex

@@ -37,10 +37,11 @@ type Queue struct {
 	err     error  // the first error that Synchronize has not returned
 
 	// The goroutine's own: mu passes them from one that ends to the next.
-	batch  []task // what it took over from tasks
-	next   int    // the task of batch that comes next
-	failed error  // the first error since the last event, for the next one
-	passed bool   // no work was done since the last event
+	batch   []task // what it took over from tasks
+	next    int    // the task of batch that comes next
+	started []task // work that goes on by itself, and what comes after it: see start.go
+	failed  error  // the first error since the last event, for the next one
+	passed  bool   // no work was done since the last event
 }
 
 // maxRoom is how many tasks an idle queue keeps room for.
@@ -48,13 +49,16 @@ const maxRoom = 1024
 
 var _ core.Stream = (*Queue)(nil)
 
-// task is one of: work to do, an event to wait for, an event to complete, a
-// caller of Synchronize to wake.
+// task is one of: work to do, work to start, started work to wait for, an event to wait
+// for, an event to complete, a caller of Synchronize to wake.
 type task struct {
-	work func() error
-	wait core.Event
-	mark *Event
-	sync *barrier
+	work    func() error
+	start   func() (poll, error)
+	poll    poll
+	wait    core.Event
+	settled bool // the failure of wait is not one of the queue
+	mark    *Event
+	sync    *barrier
 }
 
 // barrier is a caller of Synchronize. The queue's mutex guards it, so that an
@@ -107,10 +111,7 @@ func (q *Queue) WaitSettled(e core.Event) error {
 	if own, ok := e.(*Event); ok && own.queue == q {
 		return nil
 	}
-	return q.push("Wait", task{work: func() error {
-		_ = e.Wait(context.Background())
-		return nil
-	}})
+	return q.push("Wait", task{wait: e, settled: true})
 }
 
 // push adds work or a wait and sees to it that somebody runs it.
@@ -208,7 +209,7 @@ func closedQueue(call string) error {
 	return core.Errorf(core.ErrClosed, "stream", call, "the queue was closed")
 }
 
-// run does the tasks until there are none.
+// run does the tasks until there are none, and all started work is done.
 func (q *Queue) run() {
 	idle := false
 	defer func() {
@@ -217,15 +218,19 @@ func (q *Queue) run() {
 		}
 	}()
 	for q.next < len(q.batch) || q.refill() {
+		if q.next == len(q.batch) {
+			q.ask() // until more was added
+			continue
+		}
 		t := q.batch[q.next]
 		q.batch[q.next] = task{} // what is done keeps nothing alive
 		q.next++
-		q.do(t)
+		q.take(t)
 	}
 	idle = true
 }
 
-// refill takes over the tasks that were added, and reports whether there are any.
+// refill takes over the tasks that were added, and reports whether there is anything to do.
 func (q *Queue) refill() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -234,17 +239,22 @@ func (q *Queue) refill() bool {
 		room = nil
 	}
 	q.batch, q.tasks, q.next = q.tasks, room, 0
-	q.running = len(q.batch) > 0
+	q.running = len(q.batch) > 0 || len(q.started) > 0
 	return q.running
 }
 
-// do does one task.
+// do does one task. All tasks before it are done.
 func (q *Queue) do(t task) {
 	switch {
 	case t.work != nil:
-		q.call(t.work)
+		call(t.work, q.worked)
 	case t.wait != nil:
-		q.call(func() error { return t.wait.Wait(context.Background()) })
+		call(func() error {
+			if err := t.wait.Wait(context.Background()); !t.settled {
+				return err
+			}
+			return nil
+		}, q.worked)
 	case t.mark != nil:
 		t.mark.Complete(q.failed)
 		q.passed = true
@@ -258,27 +268,32 @@ func (q *Queue) do(t task) {
 	}
 }
 
-// call runs foreign code and keeps its error, whichever way the code ends.
-func (q *Queue) call(work func() error) {
+// worked notes that a piece of work is done, and its error.
+func (q *Queue) worked(err error) {
+	if q.passed {
+		q.failed, q.passed = nil, false
+	}
+	if err == nil {
+		return
+	}
+	if q.failed == nil {
+		q.failed = err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+	}
+}
+
+// call runs foreign code and passes its error on, whichever way the code ends.
+func call(work func() error, ended func(error)) {
 	var err error = errEnded
 	defer func() {
 		if r := recover(); r != nil {
 			err = core.Errorf(core.ErrInvalid, "stream", "Enqueue", "the work panicked: %v\n%s", r, debug.Stack())
 		}
-		if q.passed {
-			q.failed, q.passed = nil, false
-		}
-		if err == nil {
-			return
-		}
-		if q.failed == nil {
-			q.failed = err
-		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if q.err == nil {
-			q.err = err
-		}
+		ended(err)
 	}()
 	err = work()
 }

@@ -12,3 +12,6 @@ var Core any
 
 // Share has what package share does for internal/doctor. Package share sets it in the same way.
 var Share any
+
+// Stream has what package stream does for backends. Package stream sets it in the same way.
+var Stream any

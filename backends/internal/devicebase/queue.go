@@ -5,8 +5,13 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/private"
 	"github.com/dlx-go/dlx/stream"
 )
+
+var privateStream = private.Stream.(interface {
+	Start(q *stream.Queue, start func() (poll func() (bool, error), err error)) error
+})
 
 // Queue is a stream of a device whose work runs in a goroutine of the host. The device counts it as open
 // until it is closed.
@@ -38,4 +43,11 @@ func (q *Queue) Close() error {
 	err := q.Queue.Close()
 	q.Opened.Close()
 	return err
+}
+
+// Start enqueues work that goes on by itself after start has returned. The queue calls poll until it reports true, and then with
+// the error of the work; poll may block for a short time. Further work is started meanwhile, which must be carried out in
+// the order of its start, also that of other queues of the device. Everything else waits until the work is done.
+func Start(q *stream.Queue, start func() (poll func() (bool, error), err error)) error {
+	return privateStream.Start(q, start)
 }
