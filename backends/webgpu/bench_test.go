@@ -80,3 +80,66 @@ func BenchmarkCopyAgainstBareCalls(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCopiesInAStream enqueues copies and waits at the end, by the device and by bare calls that do the same, by turns. The metric
+// ratio is that of BenchmarkCopyAgainstBareCalls.
+func BenchmarkCopiesInAStream(b *testing.B) {
+	for _, c := range []struct {
+		bytes  int64
+		copies int
+	}{{4 << 10, 1}, {4 << 10, 64}, {1 << 20, 16}, {16 << 20, 1}, {16 << 20, 2}, {16 << 20, 16}} {
+		b.Run(fmt.Sprintf("%d-times-%d", c.copies, c.bytes), func(b *testing.B) {
+			d := open(b)
+			defer closeDevice(b, d)
+			tensor := func() (*core.Tensor, wgpu.Handle) {
+				t, err := core.Empty(b.Context(), d, core.TypeUint8, []int64{c.bytes}, core.AllocOptions{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				o, err := d.(*device).operandOf(t)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return t, o.buffer.handle
+			}
+			dst, into := tensor()
+			defer dst.Close()
+			src, from := tensor()
+			defer src.Close()
+			s, err := d.NewStream(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			native := d.(*device).native
+			var took [2]time.Duration
+			turns := [2]func() error{func() error {
+				for range c.copies {
+					if err := d.Copy(b.Context(), s, dst, src); err != nil {
+						return err
+					}
+				}
+				return s.Synchronize(b.Context())
+			}, func() error {
+				for range c.copies {
+					if err := native.SubmitBefore("bench", func(e *wgpu.Encoder) { e.Copy(into, 0, from, 0, c.bytes) }); err != nil {
+						return err
+					}
+				}
+				return native.WaitForAll()
+			}}
+			b.SetBytes(c.bytes * int64(c.copies))
+			for i := 0; b.Loop(); i++ {
+				for j := range turns {
+					j ^= i & 1
+					begin := time.Now()
+					if err := turns[j](); err != nil {
+						b.Fatal(err)
+					}
+					took[j] += time.Since(begin)
+				}
+			}
+			b.ReportMetric(float64(took[1])/float64(took[0]), "ratio")
+		})
+	}
+}

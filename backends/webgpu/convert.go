@@ -43,44 +43,56 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 			return d.Errorf(core.ErrNotSupported, "ConvertOn", "a tensor ends within the last 4 bytes of its WGPUBuffer, whose size is not a multiple of 4: use a Clone")
 		}
 	}
-	return d.enqueue(ctx, q, dst, src, func() error {
+	apart := int64(0)
+	if to.handle == from.handle {
+		for i := range list {
+			apart += list[i].apart()
+		}
+	}
+	return d.enqueue(ctx, q, dst, src, onDevice(apart, func() (*wgpu.Work, error) {
 		pipeline, err := d.pipeline(converter, gpuconvert.WGSL)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range list {
 			list[i].pipeline = pipeline
 		}
-		if to.handle == from.handle {
-			return d.launchApart(list)
+		r := recording{device: d}
+		defer r.giveBack()
+		if apart > 0 {
+			err = r.readCopies(list, apart)
 		}
-		return d.launch(list)
-	})
+		if err == nil {
+			err = r.launch(list)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return r.submit()
+	}))
 }
 
-// launchApart runs dispatches whose windows lie in one buffer, which a shader cannot both read and write: it copies what they read.
-func (d *device) launchApart(list []launch) error {
-	size := int64(0)
-	at := make([]int64, len(list))
-	for i, l := range list {
-		at[i] = size
-		size += (l.src.Size + constantsRoom - 1) &^ (constantsRoom - 1)
-	}
-	temporary, err := d.spares.take(d, wgpu.Memory, size)
+// apart is the room for a copy of what a dispatch reads.
+func (l *launch) apart() int64 { return (l.src.Size + constantsRoom - 1) &^ (constantsRoom - 1) }
+
+// readCopies adds copies of what dispatches read to a buffer of size bytes, and lets them read that: their windows lie in one
+// buffer, which a shader cannot both read and write.
+func (r *recording) readCopies(list []launch, size int64) error {
+	temporary, err := r.take(size)
 	if err != nil {
 		return err
 	}
-	defer d.spares.giveBack(temporary, wgpu.Memory)
-	err = wait(d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
-		for i, l := range list {
-			e.Copy(temporary.handle, at[i], l.src.Buffer, l.src.Offset, l.src.Size)
-		}
-	}))
-	if err != nil {
-		return err
-	}
+	from, at := make([]wgpu.Range, len(list)), int64(0)
 	for i := range list {
-		list[i].src.Buffer, list[i].src.Offset = temporary.handle, at[i]
+		l := &list[i]
+		from[i] = l.src
+		l.src.Buffer, l.src.Offset = temporary.handle, at
+		at += l.apart()
 	}
-	return d.launch(list)
+	r.add("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
+		for i, f := range from {
+			e.Copy(temporary.handle, list[i].src.Offset, f.Buffer, f.Offset, f.Size)
+		}
+	})
+	return nil
 }

@@ -24,24 +24,56 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 			return copyHere(ctx, dst, src, submit)
 		}
 	}
-	work, err := d.copyWork(p.Dst, p.Src)
+	add, err := d.copyWork(p.Dst, p.Src)
 	if err != nil {
 		return err
 	}
-	return d.enqueue(ctx, q, dst, src, work)
+	return d.enqueue(ctx, q, dst, src, add)
 }
 
-// enqueue lets a stream do work that writes dst and reads src. If q is nil, it is a stream of the device's, and enqueue returns when the
-// work is done.
-func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src *core.Tensor, work func() error) error {
+// onHost returns a function that enqueues work, which ends when all is done.
+func onHost(work func() error) func(*stream.Queue) error {
+	return func(q *stream.Queue) error { return q.Enqueue(work) }
+}
+
+// onDevice returns a function that enqueues work which is submitted to the device and done later: the queue of the device keeps
+// the order. Work with a temporary buffer that is too large to be kept waits for the device, so that one piece at a time has
+// such memory.
+func onDevice(temporary int64, submit func() (*wgpu.Work, error)) func(*stream.Queue) error {
+	if temporary > maxSpare {
+		return onHost(func() error { return wait(submit()) })
+	}
+	return func(q *stream.Queue) error {
+		return devicebase.Start(q, func() (func() (bool, error), error) {
+			w, err := submit()
+			if err != nil {
+				return nil, err
+			}
+			pause := firstPause
+			return func() (bool, error) {
+				if done, err := w.Done(pollCall); done || err != nil {
+					w.Drop()
+					return true, err
+				}
+				microsleep.Sleep(pause)
+				pause = min(2*pause, lastPause)
+				return false, nil
+			}, nil
+		})
+	}
+}
+
+// enqueue lets a stream do work that writes dst and reads src, which add enqueues. If q is nil, it is a stream of the device's, and
+// enqueue returns when the work is done.
+func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src *core.Tensor, add func(*stream.Queue) error) error {
 	if q != nil {
-		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
+		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return add(q.Queue) })
 	}
 	own, err := d.streams.Borrow(&d.Device, func() (*stream.Queue, error) { return stream.NewQueue(d), nil })
 	if err != nil {
 		return err
 	}
-	err = stream.SubmitAndWait(ctx, own, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return own.Enqueue(work) })
+	err = stream.SubmitAndWait(ctx, own, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return add(own) })
 	giveBack := func() {
 		_ = own.Synchronize(context.Background()) // its errors were reported
 		d.streams.GiveBack(&d.Device, own)

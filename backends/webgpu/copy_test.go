@@ -11,6 +11,7 @@ import (
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // A copy whose context ends while the device works goes on: who reads the destination later waits for it.
@@ -81,4 +82,53 @@ func TestASmallCopyThatFails(t *testing.T) {
 	got := copyHere(t.Context(), x, host, func() (*wgpu.Work, error) { return nil, failure })
 	coretest.WantError(t, got, core.ErrOutOfMemory, "the copy")
 	coretest.WantError(t, d.Copy(t.Context(), nil, host, x), core.ErrOutOfMemory, "a copy from its destination")
+}
+
+// A stream submits work while the device does the work before, unless that has a large temporary buffer.
+func TestWorkIsSubmittedBeforeEarlierWorkIsDone(t *testing.T) {
+	opened := open(t)
+	defer closeDevice(t, opened)
+	d := opened.(*device)
+	var memory [2]*buffer
+	for i := range memory {
+		var err error
+		if memory[i], err = d.newBuffer("test", wgpu.Memory, 32<<20); err != nil {
+			t.Fatal(err)
+		}
+		defer release(memory[i].handle)
+	}
+	work := func(copies int) (*wgpu.Work, error) {
+		return d.native.Submit("test", func(e *wgpu.Encoder) {
+			for range copies {
+				e.Copy(memory[0].handle, 0, memory[1].handle, 0, 32<<20)
+			}
+		})
+	}
+	for temporary, together := range map[int64]bool{maxSpare: true, maxSpare + 1: false} {
+		var got bool
+		for range 10 { // a machine that is busy may submit late
+			q := stream.NewQueue(d)
+			var first core.Event
+			err := onDevice(temporary, func() (*wgpu.Work, error) { return work(32) })(q)
+			if err == nil {
+				first, err = q.Record()
+			}
+			if err == nil {
+				err = onDevice(temporary, func() (*wgpu.Work, error) {
+					done, _ := first.Done()
+					got = !done
+					return work(1)
+				})(q)
+			}
+			if err := errors.Join(err, q.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if got || !together {
+				break
+			}
+		}
+		if got != together {
+			t.Errorf("with %d bytes, the second piece of work is submitted before the first is done: %v", temporary, got)
+		}
+	}
 }

@@ -146,6 +146,9 @@ func life(ctx context.Context) (errs []error) {
 	if s, err := d.NewStream(ctx); note(err) {
 		if a != nil && b != nil {
 			note(d.Copy(ctx, s, b, a))
+			if u := turned(a); u != nil {
+				note(d.Copy(ctx, s, b, u)) // while the copy before may be unfinished
+			}
 		}
 		note(s.Synchronize(ctx))
 		note(s.Close())

@@ -53,7 +53,11 @@ func (s *shaders) Run(t testing.TB, plan []gpucopy.Dispatch) {
 	}
 	list, err := s.launches(s.buffers[0], s.buffers[1], slices.Values(plan))
 	if err == nil && len(list) > 0 {
-		err = s.launch(list)
+		r := recording{device: s.device}
+		defer r.giveBack()
+		if err = r.launch(list); err == nil {
+			err = wait(r.submit())
+		}
 	}
 	if err != nil {
 		t.Fatalf("%+v: %v", plan, err)

@@ -4,7 +4,6 @@ package webgpu
 
 import (
 	"errors"
-	"iter"
 	"runtime"
 	"unsafe"
 
@@ -13,13 +12,14 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
 )
 
-// copyWork chooses how to copy, and returns the work. It returns when the device is done.
-func (d *device) copyWork(dst, src operand) (func() error, error) {
+// copyWork chooses how to copy, and returns a function that enqueues the work.
+func (d *device) copyWork(dst, src operand) (func(*stream.Queue) error, error) {
 	if dst.buffer == nil && src.buffer == nil {
 		k := hostcopy.Between(dst.Tensor, src.Tensor, dst.base, src.base)
-		return func() error { return run(k) }, nil
+		return onHost(func() error { return run(k) }), nil
 	}
 	c, err := copyplan.Of(dst.Tensor, src.Tensor)
 	if err != nil {
@@ -27,11 +27,15 @@ func (d *device) copyWork(dst, src operand) (func() error, error) {
 	}
 	switch {
 	case dst.buffer == nil:
-		return func() error { return d.download(dst, src, c) }, nil
+		return onHost(func() error { return d.download(dst, src, c) }), nil
 	case src.buffer == nil:
-		return func() error { return d.upload(dst, src, c) }, nil
+		return onHost(func() error { return d.upload(dst, src, c) }), nil
 	default:
-		return func() error { return d.within(dst, src, c) }, nil
+		temporary := int64(0)
+		if dst.buffer.handle == src.buffer.handle {
+			temporary = src.NumBytes()
+		}
+		return onDevice(temporary, func() (*wgpu.Work, error) { return d.within(dst, src, c) }), nil
 	}
 }
 
@@ -133,7 +137,7 @@ func (d *device) upload(dst, src operand, c copyplan.Copy) error {
 			return err
 		}
 	}
-	return d.move(dst.buffer, temporary, scatter)
+	return wait(d.move(dst.buffer, temporary, scatter))
 }
 
 // write copies n bytes at a host address to a buffer. at and n are multiples of unit.
@@ -178,7 +182,7 @@ func (d *device) download(dst, src operand, c copyplan.Copy) error {
 		return err
 	}
 	defer d.spares.giveBack(temporary, wgpu.Memory)
-	if err := d.move(temporary, src.buffer, gather); err != nil {
+	if err := wait(d.move(temporary, src.buffer, gather)); err != nil {
 		return err
 	}
 	to, free := scratch(n)
@@ -252,25 +256,29 @@ func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size i
 	return err
 }
 
-// within copies between two buffers, or within one.
-func (d *device) within(dst, src operand, c copyplan.Copy) error {
+// within submits a copy between two buffers, or within one.
+func (d *device) within(dst, src operand, c copyplan.Copy) (*wgpu.Work, error) {
 	if dst.buffer.handle != src.buffer.handle {
 		return d.move(dst.buffer, src.buffer, c)
 	}
 	gather, bits := copyplan.Pack(src.Tensor)
 	scatter, more := copyplan.Unpack(dst.Tensor)
 	if bits || more {
-		return d.noBits()
+		return nil, d.noBits()
 	}
-	temporary, err := d.spares.take(d, wgpu.Memory, src.NumBytes())
+	r := recording{device: d}
+	defer r.giveBack()
+	temporary, err := r.take(src.NumBytes())
+	if err == nil {
+		err = r.move(temporary, src.buffer, gather)
+	}
+	if err == nil {
+		err = r.move(dst.buffer, temporary, scatter)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer d.spares.giveBack(temporary, wgpu.Memory)
-	if err := d.move(temporary, src.buffer, gather); err != nil {
-		return err
-	}
-	return d.move(dst.buffer, temporary, scatter)
+	return r.submit()
 }
 
 func (d *device) noBits() error {
@@ -289,77 +297,14 @@ func plain(c copyplan.Copy) bool {
 	return steps%unit == 0
 }
 
-// move copies between two buffers, and waits.
-func (d *device) move(dst, src *buffer, c copyplan.Copy) error {
-	if plain(c) {
-		return wait(d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
-			for to, from := range c.Pieces() {
-				e.Copy(dst.handle, to, src.handle, from, c.Elem)
-			}
-		}))
+// move submits a copy between two buffers.
+func (d *device) move(dst, src *buffer, c copyplan.Copy) (*wgpu.Work, error) {
+	r := recording{device: d}
+	defer r.giveBack()
+	if err := r.move(dst, src, c); err != nil {
+		return nil, err
 	}
-	list, err := d.launches(dst, src, gpucopy.Plan(c, d.limits))
-	if err != nil {
-		return err
-	}
-	return d.launch(list)
-}
-
-// launches returns the launches of a plan.
-func (d *device) launches(dst, src *buffer, plan iter.Seq[gpucopy.Dispatch]) ([]launch, error) {
-	var list []launch
-	for p := range plan {
-		pipeline, err := d.pipeline(p.Shader, p.Shader.WGSL)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, launch{
-			pipeline, wgpu.Range{Buffer: dst.handle, Offset: p.Dst.Offset, Size: p.Dst.Size}, wgpu.Range{Buffer: src.handle, Offset: p.Src.Offset, Size: p.Src.Size},
-			unsafe.Slice((*byte)(unsafe.Pointer(&p.Constants)), unsafe.Sizeof(p.Constants)), p.Groups,
-		})
-		if list[len(list)-1].leaves(dst, src) {
-			return nil, d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
-		}
-	}
-	return list, nil
-}
-
-// launch is one dispatch of a shader.
-type launch struct {
-	pipeline  wgpu.Handle
-	dst, src  wgpu.Range
-	constants []byte // at most constantsRoom
-	groups    [3]uint32
-}
-
-// leaves reports whether a window ends after its buffer.
-func (l *launch) leaves(dst, src *buffer) bool {
-	return l.dst.Offset+l.dst.Size > dst.size || l.src.Offset+l.src.Size > src.size
-}
-
-// launch runs dispatches, and waits.
-func (d *device) launch(list []launch) error {
-	all := make([]byte, len(list)*constantsRoom)
-	for i := range list {
-		copy(all[i*constantsRoom:], list[i].constants)
-	}
-	var pin runtime.Pinner
-	pin.Pin(&all[0])
-	defer pin.Unpin()
-	constants, err := d.spares.take(d, wgpu.Memory, int64(len(all)))
-	if err != nil {
-		return err
-	}
-	defer d.spares.giveBack(constants, wgpu.Memory)
-	err = d.native.Write(constants.handle, 0, uintptr(unsafe.Pointer(&all[0])), int64(len(all)))
-	if err != nil {
-		return err
-	}
-	return wait(d.native.Submit("wgpuComputePassEncoderDispatchWorkgroups", func(e *wgpu.Encoder) {
-		for i, l := range list {
-			e.Dispatch(l.pipeline, [3]wgpu.Range{l.dst, l.src, {Buffer: constants.handle, Offset: int64(i) * constantsRoom, Size: int64(len(l.constants))}}, l.groups)
-		}
-	}))
+	return r.submit()
 }
 
 // pipeline returns the compiled shader of a key, and compiles it on first use.

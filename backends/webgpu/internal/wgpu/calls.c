@@ -309,3 +309,5 @@ uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait) {
 	}
 	return status;
 }
+
+void dlx_wgpu_wait_for_all(void *device) { fn.DevicePoll(device, 1, NULL); }

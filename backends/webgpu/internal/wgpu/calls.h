@@ -126,6 +126,7 @@ dlx_wgpu_wait *dlx_wgpu_on_done(void *queue);
 dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t size);
 long dlx_wgpu_callbacks(void); // how many states and waits are not freed
 uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait);
+void dlx_wgpu_wait_for_all(void *device);
 void dlx_wgpu_drop_wait(dlx_wgpu_wait *wait);
 
 #endif

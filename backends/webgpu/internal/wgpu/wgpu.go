@@ -350,6 +350,11 @@ func (d *Device) submit(call string, f func(*Encoder), w *Work) error {
 	})
 }
 
+// WaitForAll waits within the library for all that was submitted: meanwhile nothing can be submitted. It is for tests.
+func (d *Device) WaitForAll() error {
+	return d.group("wgpuDevicePoll", func() { C.dlx_wgpu_wait_for_all(d.handle) })
+}
+
 // Copy records a copy between two buffers, which are different. Offsets and n are multiples of 4.
 func (e *Encoder) Copy(dst Handle, to int64, src Handle, from, n int64) {
 	C.dlx_wgpu_copy(e.handle, src.c(), C.uint64_t(from), dst.c(), C.uint64_t(to), C.uint64_t(n))
