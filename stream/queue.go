@@ -37,11 +37,11 @@ type Queue struct {
 	err     error  // the first error that Synchronize has not returned
 
 	// The goroutine's own: mu passes them from one that ends to the next.
-	batch   []task // what it took over from tasks
-	next    int    // the task of batch that comes next
-	started []task // work that goes on by itself, and what comes after it: see start.go
-	failed  error  // the first error since the last event, for the next one
-	passed  bool   // no work was done since the last event
+	batch   []task    // what it took over from tasks
+	next    int       // the task of batch that comes next
+	started []pending // work that goes on by itself, and what comes after it: see start.go
+	failed  error     // the first error since the last event, for the next one
+	passed  bool      // no work was done since the last event
 }
 
 // maxRoom is how many tasks an idle queue keeps room for.
@@ -49,16 +49,22 @@ const maxRoom = 1024
 
 var _ core.Stream = (*Queue)(nil)
 
-// task is one of: work to do, work to start, started work to wait for, an event to wait
-// for, an event to complete, a caller of Synchronize to wake.
+// task is one of: work to do, work to start, an event to wait for, an event to complete, a
+// caller of Synchronize to wake.
 type task struct {
-	work    func() error
-	start   func() (poll, error)
-	poll    poll
-	wait    core.Event
-	settled bool // the failure of wait is not one of the queue
-	mark    *Event
-	sync    *barrier
+	work  func() error
+	start func() (poll, error)
+	wait  core.Event
+	mark  *Event
+	sync  *barrier
+}
+
+// settled is an event whose failure is not one of the queue that waits for it.
+type settled struct{ core.Event }
+
+func (s settled) Wait(ctx context.Context) error {
+	_ = s.Event.Wait(ctx)
+	return nil
 }
 
 // barrier is a caller of Synchronize. The queue's mutex guards it, so that an
@@ -111,7 +117,7 @@ func (q *Queue) WaitSettled(e core.Event) error {
 	if own, ok := e.(*Event); ok && own.queue == q {
 		return nil
 	}
-	return q.push("Wait", task{wait: e, settled: true})
+	return q.push("Wait", task{wait: settled{e}})
 }
 
 // push adds work or a wait and sees to it that somebody runs it.
@@ -155,8 +161,9 @@ func (q *Queue) Record() (core.Event, error) {
 // submission is the mutex that Submit holds from the first wait until it has recorded the
 // event, so that the event reports the errors of this work and not those of work that
 // another goroutine enqueues meanwhile. It is this package's own: streams of devices do not
-// need it, since their events report the errors of what the device did before. Nobody
-// waits long for the mutex, since a queue can wait for any event without blocking.
+// need it, since their events report the errors of what the device did before. A queue
+// can wait for any event without blocking, so the mutex is held for as long as enqueue
+// takes, which may start work on an idle queue: see privateStream.Start.
 func (q *Queue) submission() *sync.Mutex { return &q.submitting }
 
 // Synchronize blocks until all work enqueued before is done, and returns the first error of
@@ -249,12 +256,7 @@ func (q *Queue) do(t task) {
 	case t.work != nil:
 		call(t.work, q.worked)
 	case t.wait != nil:
-		call(func() error {
-			if err := t.wait.Wait(context.Background()); !t.settled {
-				return err
-			}
-			return nil
-		}, q.worked)
+		call(func() error { return t.wait.Wait(context.Background()) }, q.worked)
 	case t.mark != nil:
 		t.mark.Complete(q.failed)
 		q.passed = true

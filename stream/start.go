@@ -52,32 +52,57 @@ const (
 	pause = 100 * time.Microsecond
 )
 
+// pending is work that was started, or a task that comes after such work.
+type pending struct {
+	poll poll // nil for a task
+	task task
+}
+
 // take begins a task: it is done at once if everything before it is done.
 func (q *Queue) take(t task) {
-	most, follows := 0, q.follows(t)
-	if follows || t.start != nil || t.mark != nil || t.sync != nil {
-		most = maxStarted - 1
-	}
-	for len(q.started) > most {
+	for !q.fits(t) {
 		q.ask()
 	}
 	switch {
 	case t.start != nil:
 		q.start(t.start)
-	case follows || len(q.started) > 0:
+	case len(q.started) > 0 || q.follows(t):
 		if t.mark != nil {
 			t.mark.started.Store(true)
 		}
-		q.started = append(q.started, t)
+		q.started = append(q.started, pending{task: t})
 	default:
 		q.do(t)
 	}
 }
 
+// fits reports whether t can begin, or go into started, although what is in started goes on.
+func (q *Queue) fits(t task) bool {
+	n := len(q.started)
+	return n == 0 || n < maxStarted && (t.work == nil && t.wait == nil || q.follows(t))
+}
+
 // follows reports whether t waits for an event whose work runs before all work that is started from now on.
 func (q *Queue) follows(t task) bool {
-	e, ok := t.wait.(*Event)
-	return ok && e.queue != nil && (e.queue == q || e.started.Load() && e.queue.device == q.device)
+	e := t.event()
+	switch {
+	case e == nil || e.queue == nil:
+		return false
+	case e.queue == q: // its work is done if nothing goes on
+		return len(q.started) > 0
+	}
+	// Only backends of this module start work, and their devices are pointers: the comparison never panics.
+	return e.started.Load() && e.queue.device == q.device
+}
+
+// event returns the event that t waits for if it is one of this package, and nil otherwise.
+func (t task) event() *Event {
+	e := t.wait
+	if s, ok := e.(settled); ok {
+		e = s.Event
+	}
+	own, _ := e.(*Event)
+	return own
 }
 
 // start starts work. If that fails, it is an error of the work, after those of the work before.
@@ -90,16 +115,16 @@ func (q *Queue) start(start func() (poll, error)) {
 		if err != nil {
 			p = func() (bool, error) { return true, err }
 		}
-		q.started = append(q.started, task{poll: p})
+		q.started = append(q.started, pending{poll: p})
 	})
 }
 
 // ask ends the first of the tasks in started if it is done. It blocks for a short time.
 func (q *Queue) ask() {
-	t := q.started[0]
-	switch e, _ := t.wait.(*Event); {
-	case t.poll != nil:
-		done, err := t.poll()
+	p := q.started[0]
+	switch e := p.task.event(); {
+	case p.poll != nil:
+		done, err := p.poll()
 		if !done {
 			return
 		}
@@ -107,10 +132,10 @@ func (q *Queue) ask() {
 	case e != nil && !e.within(pause):
 		return
 	default:
-		q.do(t)
+		q.do(p.task)
 	}
 	n := copy(q.started, q.started[1:])
-	q.started[n] = task{} // what is done keeps nothing alive
+	q.started[n] = pending{} // what is done keeps nothing alive
 	q.started = q.started[:n]
 }
 

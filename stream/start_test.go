@@ -125,13 +125,15 @@ func TestStartedWorkFollowsOnlyWhatItsDeviceHasStarted(t *testing.T) {
 	d, other := open(t, b, 0), open(t, b, 1)
 	for _, c := range []struct {
 		rule    string
-		device  core.Device // of the queue whose event is waited for
-		started bool        // its work
+		device  core.Device   // of the queue whose event is waited for
+		started bool          // its work
+		pause   time.Duration // before the second piece is enqueued
 		follows bool
 	}{
-		{"started work of the device", d, true, true},
-		{"started work of another device", other, true, false},
-		{"work of the host", d, false, false},
+		{"started work of the device", d, true, 0, true},
+		{"started work of the device, for which the queue waits already", d, true, 2 * time.Millisecond, true},
+		{"started work of another device", other, true, 0, false},
+		{"work of the host", d, false, 0, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before, q := stream.NewQueue(c.device), stream.NewQueue(d)
@@ -151,6 +153,7 @@ func TestStartedWorkFollowsOnlyWhatItsDeviceHasStarted(t *testing.T) {
 			if err := q.Wait(firstDone); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(c.pause)
 			second := started(t, q)
 			done := record(t, q)
 			if c.follows {
@@ -171,6 +174,61 @@ func TestStartedWorkFollowsOnlyWhatItsDeviceHasStarted(t *testing.T) {
 	}
 }
 
+func TestAnOldEventOfTheQueueHoldsUpNothing(t *testing.T) {
+	q := newQueue(t)
+	first := started(t, q)
+	old := record(t, q)
+	first.ended.Complete(nil)
+	if err := old.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := started(t, q)
+	if err := q.Wait(old); err != nil {
+		t.Fatal(err)
+	}
+	third := started(t, q)
+	third.begins(t)
+	second.ended.Complete(nil)
+	third.ended.Complete(nil)
+}
+
+// Work that an idle queue starts is not part of the event that the queue recorded before.
+func TestAnEventAfterStartedWorkIsAnotherOne(t *testing.T) {
+	q := newQueue(t)
+	for range 10 {
+		before := record(t, q)
+		if err := q.Synchronize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // the queue's goroutine ends
+		p := started(t, q)
+		after := record(t, q)
+		if after == before {
+			t.Error("the event is the one before the work")
+		} else {
+			stays(t, "the work", after)
+		}
+		p.ended.Complete(nil)
+	}
+}
+
+// Queues that start no work may have devices that cannot be compared.
+func TestQueuesOfADeviceThatCannotBeCompared(t *testing.T) {
+	d := struct {
+		core.Device
+		_ []int
+	}{}
+	before, q := stream.NewQueue(d), stream.NewQueue(d)
+	gate := stream.NewEvent()
+	mustEnqueue(t, before, func() error { return gate.Wait(t.Context()) })
+	errWait := before.Wait(record(t, before))
+	done := record(t, before)
+	gate.Complete(nil)
+	if err := errors.Join(errWait, done.Wait(t.Context()), q.Wait(done), q.Close(), before.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFewPiecesAreStartedAtATime(t *testing.T) {
 	q := newQueue(t)
 	var begun atomic.Int32
@@ -181,8 +239,14 @@ func TestFewPiecesAreStartedAtATime(t *testing.T) {
 			return func() (bool, error) { time.Sleep(time.Microsecond); return gate.Done() }, nil
 		})
 	}
+	for deadline := time.Now().Add(20 * time.Second); begun.Load() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("the second piece is not started before the first is done")
+			break
+		}
+	}
 	time.Sleep(10 * time.Millisecond)
-	if n := begun.Load(); n < 2 || n > 32 {
+	if n := begun.Load(); n > 32 {
 		t.Errorf("%d pieces are started before the first is done", n)
 	}
 	gate.Complete(nil)

@@ -32,11 +32,19 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	if err != nil || !todo {
 		return err
 	}
+	var pipeline wgpu.Handle
+	err = d.held("ConvertOn", func() (err error) { // before the submission, for the same reason as in compile
+		pipeline, err = d.pipeline(converter, gpuconvert.WGSL)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	to, from := p.Dst.buffer, p.Src.buffer
 	var list []launch
 	for x := range gpuconvert.Plan(dst, src, scaling, gpuconvert.Limits{Range: d.limits.StorageRange, Alignment: max(d.limits.OffsetAlignment, unit), Groups: d.limits.Groups[0]}) {
 		list = append(list, launch{
-			0, wgpu.Range{Buffer: to.handle, Offset: x.Dst.Offset, Size: x.Dst.Size}, wgpu.Range{Buffer: from.handle, Offset: x.Src.Offset, Size: x.Src.Size},
+			pipeline, wgpu.Range{Buffer: to.handle, Offset: x.Dst.Offset, Size: x.Dst.Size}, wgpu.Range{Buffer: from.handle, Offset: x.Src.Offset, Size: x.Src.Size},
 			unsafe.Slice((*byte)(unsafe.Pointer(&x.Constants)), unsafe.Sizeof(x.Constants)), [3]uint32{x.Groups, 1, 1},
 		})
 		if list[len(list)-1].leaves(to, from) {
@@ -50,15 +58,9 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 		}
 	}
 	return d.enqueue(ctx, q, dst, src, onDevice(apart, func() (*wgpu.Work, error) {
-		pipeline, err := d.pipeline(converter, gpuconvert.WGSL)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			list[i].pipeline = pipeline
-		}
 		r := recording{device: d}
 		defer r.giveBack()
+		var err error
 		if apart > 0 {
 			err = r.readCopies(list, apart)
 		}

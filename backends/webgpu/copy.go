@@ -49,16 +49,7 @@ func onDevice(temporary int64, submit func() (*wgpu.Work, error)) func(*stream.Q
 			if err != nil {
 				return nil, err
 			}
-			pause := firstPause
-			return func() (bool, error) {
-				if done, err := w.Done(pollCall); done || err != nil {
-					w.Drop()
-					return true, err
-				}
-				microsleep.Sleep(pause)
-				pause = min(2*pause, lastPause)
-				return false, nil
-			}, nil
+			return newWaiter(w).ended, nil
 		})
 	}
 }
@@ -101,17 +92,15 @@ func copyHere(ctx context.Context, dst, src *core.Tensor, submit func() (*wgpu.W
 		done.Complete(err)
 		return err
 	}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if ended, err := w.Done(pollCall); ended || err != nil {
-			w.Drop()
+	for x := newWaiter(w); ; {
+		if ended, err := x.ended(); ended {
 			done.Complete(err)
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			go func() { done.Complete(wait(w, nil)) }()
+			go func() { done.Complete(x.wait()) }()
 			return err
 		}
-		microsleep.Sleep(pause)
 	}
 }
 
@@ -151,18 +140,38 @@ const (
 	lastPause  = 500 * time.Microsecond
 )
 
-const pollCall = "wgpuDevicePoll"
+// waiter asks for submitted work, which it owns.
+type waiter struct {
+	work  *wgpu.Work
+	pause time.Duration // after the next question
+}
 
-// wait waits until work is done. It takes w over.
+func newWaiter(w *wgpu.Work) *waiter { return &waiter{w, firstPause} }
+
+// ended reports whether the work has ended, and its error. If it has not, ended pauses, each time longer; if it has, nobody asks again.
+func (x *waiter) ended() (bool, error) {
+	if done, err := x.work.Done("wgpuDevicePoll"); done || err != nil {
+		x.work.Drop()
+		return true, err
+	}
+	microsleep.Sleep(x.pause)
+	x.pause = min(2*x.pause, lastPause)
+	return false, nil
+}
+
+// wait waits until the work has ended, and returns its error.
+func (x *waiter) wait() error {
+	for {
+		if ended, err := x.ended(); ended {
+			return err
+		}
+	}
+}
+
+// wait waits until work has ended. It takes w over.
 func wait(w *wgpu.Work, err error) error {
 	if err != nil {
 		return err
 	}
-	defer w.Drop()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if done, err := w.Done(pollCall); done || err != nil {
-			return err
-		}
-		microsleep.Sleep(pause)
-	}
+	return newWaiter(w).wait()
 }

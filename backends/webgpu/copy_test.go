@@ -132,3 +132,49 @@ func TestWorkIsSubmittedBeforeEarlierWorkIsDone(t *testing.T) {
 		}
 	}
 }
+
+// The call that enqueues work compiles its shaders, and not the submission.
+func TestShadersAreCompiledBeforeTheWorkIsSubmitted(t *testing.T) {
+	opened := open(t)
+	defer closeDevice(t, opened)
+	d := opened.(*device)
+	var tensors [2]*core.Tensor
+	for i := range tensors {
+		var err error
+		if tensors[i], err = core.Empty(t.Context(), d, core.TypeUint8, []int64{30, 30}, core.AllocOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		defer tensors[i].Close()
+	}
+	turned, err := tensors[1].Transpose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turned.Close()
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	gate := stream.NewEvent()
+	defer gate.Complete(nil)
+	if err := s.Wait(gate); err != nil {
+		t.Fatal(err)
+	}
+	for i, enqueue := range []func() error{
+		func() error { return d.Copy(t.Context(), s, tensors[0], turned) },
+		func() error {
+			return d.ConvertOn(t.Context(), s, tensors[0], tensors[1], core.Scaling{Scale: []float32{0.5}})
+		},
+	} {
+		if err := enqueue(); err != nil {
+			t.Fatal(err)
+		}
+		d.pipelines.Lock()
+		n := len(d.pipelines.made)
+		d.pipelines.Unlock()
+		if n != i+1 {
+			t.Errorf("%d shaders are compiled, want %d", n, i+1)
+		}
+	}
+}

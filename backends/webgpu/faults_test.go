@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/faults"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
 )
 
 var installFaults = sync.OnceFunc(func() { faults.Install(wgpu.Table()) })
@@ -175,6 +177,54 @@ func closeDevice(tb testing.TB, d core.Device) {
 	tb.Helper()
 	if err := untilClosed(tb.Context(), d); err != nil {
 		tb.Errorf("Close: %v", err)
+	}
+}
+
+// Copies that were submitted fail, each of them, if the device is lost before the stream knows that they are done.
+func TestALostDeviceFailsTheCopiesUnderWay(t *testing.T) {
+	closeDevice(t, open(t))
+	installFaults()
+	d := open(t)
+	defer closeDevice(t, d)
+	var tensors [2]*core.Tensor
+	for i := range tensors {
+		var err error
+		if tensors[i], err = core.Empty(t.Context(), d, core.TypeUint8, []int64{1000}, core.AllocOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		defer tensors[i].Close()
+	}
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	isLost, submitted := stream.NewEvent(), stream.NewEvent()
+	untilLost := func() (bool, error) {
+		time.Sleep(10 * time.Microsecond)
+		return isLost.Done()
+	}
+	q := s.(*devicebase.Queue).Queue
+	errs := []error{devicebase.Start(q, func() (func() (bool, error), error) { return untilLost, nil })}
+	var events []core.Event
+	for range 5 {
+		errCopy := d.Copy(t.Context(), s, tensors[0], tensors[1])
+		e, err := s.Record()
+		events, errs = append(events, e), append(errs, errCopy, err)
+	}
+	errs = append(errs, devicebase.Start(q, func() (func() (bool, error), error) {
+		submitted.Complete(nil)
+		return untilLost, nil
+	}))
+	if err := errors.Join(append(errs, submitted.Wait(t.Context()))...); err != nil {
+		t.Fatal(err)
+	}
+	faults.Lose()
+	isLost.Complete(nil)
+	coretest.WantError(t, s.Synchronize(t.Context()), core.ErrDeviceLost, "Synchronize")
+	for i, e := range events {
+		_, err := e.Done()
+		coretest.WantError(t, err, core.ErrDeviceLost, fmt.Sprintf("the event of copy %d", i))
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *spares) take(d *device, usage wgpu.Usage, size int64) (*buffer, error) 
 	return d.newBuffer("Copy", usage, size)
 }
 
-// giveBack takes a buffer that no work uses any more.
+// giveBack takes a buffer whose work is done or submitted: what uses it next is submitted later.
 func (s *spares) giveBack(b *buffer, usage wgpu.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

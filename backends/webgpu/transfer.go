@@ -31,11 +31,21 @@ func (d *device) copyWork(dst, src operand) (func(*stream.Queue) error, error) {
 	case src.buffer == nil:
 		return onHost(func() error { return d.upload(dst, src, c) }), nil
 	default:
-		temporary := int64(0)
+		temporary, steps := int64(0), []copyplan.Copy{c}
 		if dst.buffer.handle == src.buffer.handle {
-			temporary = src.NumBytes()
+			gather, bits := copyplan.Pack(src.Tensor)
+			scatter, more := copyplan.Unpack(dst.Tensor)
+			if bits || more {
+				return nil, d.noBits()
+			}
+			temporary, steps = src.NumBytes(), []copyplan.Copy{gather, scatter}
 		}
-		return onDevice(temporary, func() (*wgpu.Work, error) { return d.within(dst, src, c) }), nil
+		for _, step := range steps {
+			if err := d.compile(step); err != nil {
+				return nil, err
+			}
+		}
+		return onDevice(temporary, func() (*wgpu.Work, error) { return d.within(dst.buffer, src.buffer, temporary, steps) }), nil
 	}
 }
 
@@ -256,24 +266,19 @@ func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size i
 	return err
 }
 
-// within submits a copy between two buffers, or within one.
-func (d *device) within(dst, src operand, c copyplan.Copy) (*wgpu.Work, error) {
-	if dst.buffer.handle != src.buffer.handle {
-		return d.move(dst.buffer, src.buffer, c)
-	}
-	gather, bits := copyplan.Pack(src.Tensor)
-	scatter, more := copyplan.Unpack(dst.Tensor)
-	if bits || more {
-		return nil, d.noBits()
+// within submits a copy between two buffers, which is one step, or within one: by way of a temporary buffer, in two steps.
+func (d *device) within(dst, src *buffer, temporary int64, steps []copyplan.Copy) (*wgpu.Work, error) {
+	if len(steps) == 1 {
+		return d.move(dst, src, steps[0])
 	}
 	r := recording{device: d}
 	defer r.giveBack()
-	temporary, err := r.take(src.NumBytes())
+	packed, err := r.take(temporary)
 	if err == nil {
-		err = r.move(temporary, src.buffer, gather)
+		err = r.move(packed, src, steps[0])
 	}
 	if err == nil {
-		err = r.move(dst.buffer, temporary, scatter)
+		err = r.move(dst, packed, steps[1])
 	}
 	if err != nil {
 		return nil, err
@@ -305,6 +310,31 @@ func (d *device) move(dst, src *buffer, c copyplan.Copy) (*wgpu.Work, error) {
 		return nil, err
 	}
 	return r.submit()
+}
+
+// compile compiles the shaders that move needs. That takes some 20 ms, for which the submission would hold up others that enqueue
+// work on the stream.
+func (d *device) compile(c copyplan.Copy) error {
+	if plain(c) {
+		return nil
+	}
+	return d.held("Copy", func() error {
+		for p := range gpucopy.Plan(c, d.limits) {
+			if _, err := d.pipeline(p.Shader, p.Shader.WGSL); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// held calls f while the device cannot be closed.
+func (d *device) held(call string, f func() error) error {
+	if err := d.Hold(call, func() error { return d.native.Lost(call) }); err != nil {
+		return err
+	}
+	defer d.Drop()
+	return f()
 }
 
 // pipeline returns the compiled shader of a key, and compiles it on first use.

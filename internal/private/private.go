@@ -1,4 +1,4 @@
-// Package private leads to what core and share do for the other packages of this module and for
+// Package private leads to what core, share and stream do for the other packages of this module and for
 // nobody else: it is too special, or too easy to misuse, for their public API.
 package private
 
