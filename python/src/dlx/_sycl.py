@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _C
+
+if TYPE_CHECKING:
+    import ctypes
 
 
 def adopt_sycl_context(context: Any) -> None:
@@ -40,6 +42,8 @@ def adopt_sycl_context(context: Any) -> None:
 
 def _libsycl() -> ctypes.CDLL:
     """Return the library of SYCL that the process has loaded."""
+    import ctypes  # here, since other interpreters than the first one cannot import it in CPython 3.12
+
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         found = re.search(r"/.*/libsycl\.so\.[\d.]+", maps.read())
     if not found:
@@ -49,6 +53,8 @@ def _libsycl() -> ctypes.CDLL:
 
 def _get(sycl: ctypes.CDLL, kind: str, address: int) -> int:
     """Call sycl::context::get() or sycl::device::get(), which return the object of OpenCL."""
+    import ctypes
+
     name = f"_ZNK4sycl3_V1{len(kind)}{kind}3getEv"
     try:
         get = getattr(sycl, name)
