@@ -6,7 +6,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -298,10 +300,10 @@ func (c *Conn) finish() {
 // dropArrived drops the tensors that nobody has received, when the connection has ended.
 func (c *Conn) dropArrived() {
 	c.mu.Lock()
-	left := c.inbound
+	left := slices.Collect(maps.Values(c.inbound)) // calls that end their transfers still change the map
 	c.inbound = nil
 	c.mu.Unlock()
-	for _, in := range left { // nothing changes it any more
+	for _, in := range left {
 		c.mu.Lock()
 		messages := in.takeArrived()
 		c.mu.Unlock()

@@ -200,3 +200,23 @@ func TestTensorsThatNobodyReceives(t *testing.T) {
 		t.Errorf("a goodbye with fewer tensors than came: %v", err)
 	}
 }
+
+// Calls that end their transfers do so while the connection drops what nobody has received.
+func TestTransfersEndWithTheConnection(t *testing.T) {
+	c := &Conn{inbound: make(map[uint64]*inbound)}
+	var all []*inbound
+	for i := range uint64(1000) {
+		in := &inbound{id: i, home: c.inbound}
+		c.inbound[i] = in
+		all = append(all, in)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.dropArrived()
+	}()
+	for _, in := range all {
+		c.leave(in)
+	}
+	<-done
+}
