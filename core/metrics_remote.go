@@ -23,7 +23,7 @@ type RemoteMetrics struct {
 	Served          int64 `json:"served"`           // requests of peers that were fulfilled
 	RequestsRefused int64 `json:"requests_refused"` // requests of peers that were refused, or have failed
 	Dropped         int64 `json:"dropped"`          // data messages that nobody waited for
-	Leases          int64 `json:"leases"`           // offers that their leases have ended
+	Leases          int64 `json:"leases"`           // offers that ended because their lease was over
 
 	// InFlight is the number of tensors that were sent and not received now, Waiting that of tensors that have begun to
 	// arrive, and Offers that of offers that are open.

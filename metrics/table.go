@@ -78,7 +78,7 @@ var table = []metric{
 	ofShare("dlx_share_dropped_frames_total", counter, "Frames of rings of the mode Latest that were not received, since newer ones came.", func(s core.ShareMetrics) int64 { return s.FramesDropped }),
 	ofShare("dlx_share_sent_frame_bytes_total", counter, "Bytes of the frames that were sent, once for each subscription.", func(s core.ShareMetrics) int64 { return s.FrameBytesSent }),
 	ofShare("dlx_share_received_frame_bytes_total", counter, "Bytes of the frames that were received.", func(s core.ShareMetrics) int64 { return s.FrameBytesReceived }),
-	ofShare("dlx_share_loan_waits_total", counter, "Waits of a publisher for a slot, once for each subscriber that needed one.", func(s core.ShareMetrics) int64 { return s.LoanWaits }),
+	ofShare("dlx_share_loan_waits_total", counter, "Waits of a publisher for a slot, once for each subscriber that still used one.", func(s core.ShareMetrics) int64 { return s.LoanWaits }),
 	ofShare("dlx_share_receive_waits_total", counter, "Waits of a subscriber for a frame.", func(s core.ShareMetrics) int64 { return s.ReceiveWaits }),
 	ofShare("dlx_share_in_flight_frames", gauge, "Frames that were sent, and that the subscriber has not released.", func(s core.ShareMetrics) int64 { return s.FramesInFlight }),
 	ofShare("dlx_share_held_frames", gauge, "Frames that were received, and not released.", func(s core.ShareMetrics) int64 { return s.FramesHeld }),

@@ -23,7 +23,7 @@ var remoteTable = []metric{
 	ofRemote("dlx_remote_served_requests_total", counter, "Requests of peers that were fulfilled.", func(s core.RemoteMetrics) int64 { return s.Served }),
 	ofRemote("dlx_remote_refused_requests_total", counter, "Requests of peers that were refused, or have failed.", func(s core.RemoteMetrics) int64 { return s.RequestsRefused }),
 	ofRemote("dlx_remote_dropped_messages_total", counter, "Data messages that nobody waited for.", func(s core.RemoteMetrics) int64 { return s.Dropped }),
-	ofRemote("dlx_remote_ended_leases_total", counter, "Offers that their leases have ended.", func(s core.RemoteMetrics) int64 { return s.Leases }),
+	ofRemote("dlx_remote_ended_leases_total", counter, "Offers that ended because their lease was over.", func(s core.RemoteMetrics) int64 { return s.Leases }),
 	ofRemote("dlx_remote_in_flight_tensors", gauge, "Tensors that were sent, and that the peer has not received.", func(s core.RemoteMetrics) int64 { return s.InFlight }),
 	ofRemote("dlx_remote_waiting_tensors", gauge, "Tensors that have begun to arrive, and were not received.", func(s core.RemoteMetrics) int64 { return s.Waiting }),
 	ofRemote("dlx_remote_offers", gauge, "Offers that are open.", func(s core.RemoteMetrics) int64 { return s.Offers }),

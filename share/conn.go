@@ -177,7 +177,7 @@ type Stats struct {
 	FramesDropped      int64 `json:"frames_dropped"` // in the mode Latest, not received since newer ones came
 	FrameBytesSent     int64 `json:"frame_bytes_sent"`
 	FrameBytesReceived int64 `json:"frame_bytes_received"`
-	LoanWaits          int64 `json:"loan_waits"`       // slots that Loan had to wait for, while the peer needed one
+	LoanWaits          int64 `json:"loan_waits"`       // waits of Loan while the peer still used a slot
 	ReceiveWaits       int64 `json:"receive_waits"`    // frames that Subscription.Receive had to wait for
 	FramesInFlight     int   `json:"frames_in_flight"` // that were sent and not released, at present
 	FramesHeld         int   `json:"frames_held"`      // that were received and not released, at present
