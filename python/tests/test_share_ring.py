@@ -10,25 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
+from connections import LIMIT, pair, socketpair
 
 import dlx
 from dlx import share
-
-LIMIT = 60.0
-
-
-@contextmanager
-def pair(**options: Any) -> Iterator[tuple[share.Connection, share.Connection]]:
-    """Make two connections to each other."""
-    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with share.adopt(one, **options) as c, share.adopt(two, **options) as d:
-        yield c, d
 
 
 def put(p: share.Publisher, value: float) -> int:
@@ -235,7 +223,7 @@ def child(program: str, fd: int) -> subprocess.Popen[str]:
 
 
 def test_two_processes() -> None:
-    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one, two = socketpair()
     with share.adopt(one) as c, c_child("print(sum(int(f.tensor[0].item()) for f in c.subscribe('x')))", two) as process:
         with c.publish("x", shape=(100, 100), dtype="int32", timeout=LIMIT) as p:
             p.wait_readers(timeout=LIMIT)
@@ -253,7 +241,7 @@ def c_child(program: str, end: socket.socket) -> subprocess.Popen[str]:
 
 
 def test_a_subscriber_that_is_killed() -> None:
-    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one, two = socketpair()
     process = child("s = c.subscribe('x')\nf = s.receive()\nprint('has it', flush=True)\ntime.sleep(1000)", two.fileno())
     two.close()
     with share.adopt(one) as c, process, c.publish("x", shape=3, slots=1, timeout=LIMIT) as p:
@@ -267,7 +255,7 @@ def test_a_subscriber_that_is_killed() -> None:
 
 
 def test_a_publisher_that_is_killed() -> None:
-    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one, two = socketpair()
     program = """
 p = c.publish('x', shape=3)
 p.wait_readers()
