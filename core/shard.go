@@ -2,7 +2,8 @@ package core
 
 import (
 	"sync/atomic"
-	"unsafe"
+
+	"github.com/dlx-go/dlx/core/internal/spread"
 )
 
 // shard is where some of the goroutines make tensors and count. Goroutines that make and close tensors at the same
@@ -23,12 +24,8 @@ const shardBits = 3
 // shards must be summed to get a meaning: a tensor may be taken from one and counted as closed in another.
 var shards [1 << shardBits]shard
 
-// shardHere returns a shard for the running goroutine. Each goroutine has its own stack, so the address of a local
-// variable selects different shards for different goroutines.
-func shardHere() *shard {
-	var here byte
-	return &shards[uint32(uintptr(unsafe.Pointer(&here))>>11)*0x9e3779b1>>(32-shardBits)]
-}
+// shardHere returns a shard for the running goroutine.
+func shardHere() *shard { return &shards[spread.Hash()>>(32-shardBits)] }
 
 // openCounts returns the number of buffers and of tensors that exist.
 func openCounts() (buffers, tensors int64) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/internal/abi"
+	"github.com/dlx-go/dlx/core/internal/spread"
 )
 
 // node mirrors struct dlx_node of node.h. Shape and strides follow it in memory.
@@ -94,11 +95,9 @@ var shards = func() *[C.dlx_shards]shard {
 	return all
 }()
 
-// shardFor returns a shard for a tensor of the given rank. Each goroutine has its own stack,
-// so the address of a local variable selects different shards for different goroutines.
+// shardFor returns a shard for the running goroutine and a tensor of the given rank.
 func shardFor(rank int) *shard {
-	var here byte
-	i := uint32(uintptr(unsafe.Pointer(&here))>>11) * 0x9e3779b1 >> 16 % sharding
+	i := spread.Hash() >> 16 % sharding
 	if rank > narrowRank {
 		i += sharding
 	}
