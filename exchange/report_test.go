@@ -52,7 +52,7 @@ func TestReportsAreThoseOfTheirCall(t *testing.T) {
 	}
 }
 
-// A quick test has every third pair of devices and memory.
+// A quick test has every sixth pair of devices and memory.
 func TestReportsOfDevicesAreThoseOfTheirCall(t *testing.T) {
 	coretest.CheckNoLeaks(t)
 	some := []exchange.Options{
