@@ -253,13 +253,13 @@ quick-nocgo: ## Everything builds without tags, with and without cgo, and for ot
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build ./...
 	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) -short $(UNCGO)
 
-# Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all.
+# Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all. None has files for the
+# tag ucx, which remote needs.
 HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./share ./internal/doctor ./backends/cpu \
 	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/devicebase \
 	./backends/internal/cudalike ./backends/internal/cmdqueue ./backends/metal/internal/engine
 quick-race: ## The quick tests of what has goroutines, on fakes of drivers and over UCX, under the race detector
-	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $(HAMMERED)
-	$(if $(findstring ucx,$(TAGS)),CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race -tags ucx ./remote)
+	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $(if $(findstring ucx,$(TAGS)),-tags ucx ./remote) $(HAMMERED)
 
 # One mutant for each of stream, core and exchange.
 FEW_MUTANTS := a writer does not wait for readers,a failed write is forgotten,what is to be copied is shared where it is open
