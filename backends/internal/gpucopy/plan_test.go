@@ -80,6 +80,7 @@ var packedTiles = []gpucopy.Shader{
 
 // The cases that every machine runs take all ways through the kernels.
 func TestCasesTakeEveryWay(t *testing.T) {
+	coretest.SkipQuick(t, "quick tests run a quarter of the cases")
 	w := &ways{taken: make(map[way]bool)}
 	for _, l := range []gpucopy.Limits{plain, gpucopy.WebGPULimits(1<<27, 256, 65535)} {
 		for _, l := range gpucopytest.Variants(l) {
