@@ -177,8 +177,10 @@ func (f *File) read(data []byte, name string) (err error) {
 		return err
 	}
 	f.index.entries = f.entries
-	if name, repeats := f.index.build(); repeats {
-		return repeatedTensor(name, at)
+	if f.format != Safetensors || !f.opts.unindexed {
+		if name, repeats := f.index.build(); repeats {
+			return repeatedTensor(name, at)
+		}
 	}
 	for i := range f.entries {
 		e := &f.entries[i]

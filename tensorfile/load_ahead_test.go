@@ -91,6 +91,30 @@ func TestAMalformedEndOfALargeHeader(t *testing.T) {
 	}
 }
 
+// Load finds a name that repeats while it makes the tensors, and says what Open says. Nothing stays open.
+func TestLoadRefusesATensorThatIsThereTwice(t *testing.T) {
+	const full, empty = `"%s":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}`, `"%s":{"dtype":"U8","shape":[0],"data_offsets":[%d,%[2]d]}`
+	other := put(t, filepath.Join(t.TempDir(), "other.safetensors"), withHeader("{"+fmt.Sprintf(full, "y", 0, 1)+"}", 1))
+	for name, header := range map[string]string{
+		"two with elements":    fmt.Sprintf(full, "x", 0, 1) + "," + fmt.Sprintf(full, "x", 1, 2),
+		"two without elements": fmt.Sprintf(empty, "x", 0) + "," + fmt.Sprintf(empty, "x", 0) + "," + fmt.Sprintf(full, "z", 0, 2),
+		"one with elements":    fmt.Sprintf(empty, "x", 0) + "," + fmt.Sprintf(full, "x", 0, 2),
+	} {
+		header = strings.Replace(header, "[1],\"data_offsets\":[0,2]", "[2],\"data_offsets\":[0,2]", 1)
+		path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+header+"}", 1, 2))
+		_, want := tensorfile.Open(path, tensorfile.OpenOptions{})
+		checkError(t, want, tensorfile.Safetensors, core.ErrInvalid, `tensor "x" is there twice`)
+		for _, to := range targets {
+			for _, paths := range [][]string{{path}, {path, other}, {other, path}} {
+				_, err := tensorfile.LoadAll(t.Context(), paths, to.open(t), tensorfile.LoadOptions{})
+				if err == nil || want == nil || err.Error() != want.Error() {
+					t.Errorf("%s, %s, %d files: %v, want %v", name, to.name, len(paths), err, want)
+				}
+			}
+		}
+	}
+}
+
 func TestACancelledLoadOfALargeHeader(t *testing.T) {
 	entries, bytes := manySmall()
 	path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+strings.Join(entries, ",")+"}", coretest.Pattern(bytes, 7)...))

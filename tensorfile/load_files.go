@@ -224,7 +224,8 @@ func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err 
 	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
 	headerSize, readAround := s.onlyHeader()
 	l.reserveHeap(headerSize)
-	a := &ahead{runner: r, s: s, done: !l.all() || wanted != nil}
+	whole := l.all() && wanted == nil // then the map of the result finds names that repeat
+	a := &ahead{runner: r, s: s, done: !whole}
 	var header []byte
 	if h := l.readHeader(s, headerSize); h != nil {
 		defer h.Free()
@@ -232,7 +233,7 @@ func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err 
 	} else if headerSize > 0 {
 		s.expect(headerSize)
 	}
-	s.file, err = open(m, path, opening{OpenOptions{VoidAs: l.options.VoidAs}, a.add, header})
+	s.file, err = open(m, path, opening{OpenOptions{VoidAs: l.options.VoidAs}, a.add, header, whole})
 	if err != nil {
 		return err
 	}

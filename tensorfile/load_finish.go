@@ -7,8 +7,16 @@ import (
 )
 
 // makeTensors makes the tensors that lie in groups, whose bytes need not be there yet.
-func (l *loader) makeTensors(result *Loaded) error {
+func (l *loader) makeTensors(result *Loaded) (err error) {
 	result.Tensors, result.Names = make(map[string]*core.Tensor, len(l.wants)), make([]string, 0, len(l.wants))
+	made := make([]*core.Tensor, 0, len(l.wants))
+	defer func() {
+		if err != nil {
+			for _, t := range made {
+				_ = t.Close()
+			}
+		}
+	}()
 	for _, w := range l.wants {
 		result.Names = append(result.Names, w.e.Name)
 		if w.g == nil {
@@ -22,9 +30,17 @@ func (l *loader) makeTensors(result *Loaded) error {
 		if err != nil {
 			return err
 		}
-		result.Tensors[w.e.Name] = t
+		made = append(made, t)
+		if result.Tensors[w.e.Name] = t; len(result.Tensors) < len(made) { // another one is not in the map any more
+			return w.s.repeated(w.e.Name)
+		}
 	}
 	return nil
+}
+
+// repeated returns the error for a file that has a tensor twice.
+func (s *shard) repeated(name string) error {
+	return named(repeatedTensor(name, fault{format: s.file.format, call: "Open"}), s.path)
 }
 
 // count counts what is loaded, for the report.

@@ -124,6 +124,9 @@ func (r *runner) run() (_ *Loaded, err error) {
 		return nil, err
 	}
 	for _, w := range r.whole {
+		if result.Tensors[w.e.Name] != nil {
+			return nil, w.s.repeated(w.e.Name)
+		}
 		if err := r.loadWhole(r.ctx, w); err != nil {
 			return nil, err
 		}

@@ -197,6 +197,9 @@ func (l *loader) choose() error {
 				continue
 			}
 			if len(l.shards) > 1 {
+				if seen[e.Name] == s {
+					return s.repeated(e.Name)
+				}
 				if seen[e.Name] != nil {
 					return inTwo(e.Name, seen[e.Name].path, s.path, loading)
 				}

@@ -35,6 +35,8 @@ type opening struct {
 	each func(e *entry, base, size int64)
 	// If not nil, the bytes of a .safetensors file before the elements, which are valid until the header was read.
 	header []byte
+	// If set, names of a .safetensors file that repeat are not looked for, and the file finds no tensor by its name.
+	unindexed bool
 }
 
 // check checks the options.
