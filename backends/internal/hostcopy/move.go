@@ -70,7 +70,7 @@ var contests [bits.UintSize]parallel.Contest
 
 // lead is the part by which the second way must be faster: the first copies may not be like later ones, and the first way is
 // the one that is seldom slow.
-const lead = 4
+const lead = 8
 
 // waysFor returns the ways that may pay for n bytes. The first one is the usual one.
 func waysFor(n int64) [2]way {
