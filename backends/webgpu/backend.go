@@ -4,6 +4,7 @@ package webgpu
 
 import (
 	"context"
+	"strings"
 
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
@@ -103,7 +104,7 @@ func properties(l *wgpu.Library, a *wgpu.Adapter, index int32) core.Properties {
 	p := core.Properties{
 		ID:           core.DeviceID{Type: core.DeviceWebGPU, Index: index},
 		Name:         a.Name,
-		Driver:       l.Version + ", " + a.Driver,
+		Driver:       strings.TrimSuffix(l.Version+", "+a.Driver, ", "), // SwiftShader says nothing of itself
 		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapSemaphores,
 	}
