@@ -10,7 +10,7 @@ package faults
 
 // The calls that can fail: those that return an object, those whose only result is an error of a scope, and those below.
 #define OBJECTS(F) \
-	F(DeviceGetQueue) F(DeviceCreateBuffer) F(DeviceCreateCommandEncoder) F(DeviceCreateShaderModule) \
+	F(DeviceGetQueue) F(DeviceCreateBuffer) F(DeviceCreateCommandEncoder) F(DeviceCreateShaderModuleTrusted) \
 	F(DeviceCreateComputePipeline) F(DeviceCreateBindGroup) F(ComputePipelineGetBindGroupLayout) \
 	F(CommandEncoderBeginComputePass) F(CommandEncoderFinish)
 #define RELEASES(F) \

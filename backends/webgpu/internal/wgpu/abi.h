@@ -120,6 +120,7 @@ enum {
 	DLX_WGPU_COPY_SRC = 4,             // WGPUBufferUsage_CopySrc
 	DLX_WGPU_COPY_DST = 8,             // WGPUBufferUsage_CopyDst
 	DLX_WGPU_STORAGE = 128,            // WGPUBufferUsage_Storage
+	DLX_WGPU_BOUNDS_CHECKS = 1,        // WGPUShaderRuntimeChecks_BoundsChecks
 	DLX_WGPU_BACKEND_VULKAN = 6,       // WGPUBackendType_Vulkan
 	DLX_WGPU_ADAPTER_CPU = 3,          // WGPUAdapterType_CPU
 };

@@ -23,7 +23,7 @@
 	F(uint64_t, DevicePopErrorScope, (void *, dlx_wgpu_callback)) \
 	F(void *, DeviceCreateBuffer, (void *, const dlx_wgpu_buffer_descriptor *)) \
 	F(void *, DeviceCreateCommandEncoder, (void *, const dlx_wgpu_labeled *)) \
-	F(void *, DeviceCreateShaderModule, (void *, const dlx_wgpu_labeled *)) \
+	F(void *, DeviceCreateShaderModuleTrusted, (void *, const dlx_wgpu_labeled *, uint64_t checks)) \
 	F(void *, DeviceCreateComputePipeline, (void *, const dlx_wgpu_pipeline_descriptor *)) \
 	F(void *, DeviceCreateBindGroup, (void *, const dlx_wgpu_bind_descriptor *)) \
 	F(void, ShaderModuleRelease, (void *)) \
