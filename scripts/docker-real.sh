@@ -45,12 +45,17 @@ for image in "${@:-cpu}"; do
     --ignorefile docker/Dockerfile.dockerignore --file docker/Dockerfile .
   container=$(b from "localhost/dlx:$image")
   echo "== $image: $(du -sm "$(b mount "$container")" | cut -f1) MiB, unpacked"
-  # Through every driver of the image that needs no card.
-  case ${DOCKER_TAGS:+other-}$image in
-  rocm) route=cpu,vulkan:0,gl:0,cpu ;;
-  all) route=cpu,vulkan:0,opencl:0,gl:0,webgpu:0,cpu ;;
-  *) route=cpu,cpu ;;
+  # Through every driver of the image that needs no card, if the build has its tag.
+  case $image in
+  rocm) drivers="vulkan gl" ;;
+  all) drivers="vulkan opencl gl webgpu" ;;
+  *) drivers= ;;
   esac
+  route=cpu
+  for driver in $drivers; do
+    case ,${DOCKER_TAGS:-$driver}, in *,$driver,*) route=$route,$driver:0 ;; esac
+  done
+  route=$route,cpu
   b run --isolation chroot "$container" -- sh -c "id -u; dlx devices; dlx move digits.npy --via $route --verify"
   # The health check, as the image has it.
   mapfile -t check < <(b inspect --type image --format '{{range .Docker.Config.Healthcheck.Test}}{{println .}}{{end}}' "localhost/dlx:$image" | sed '/^$/d')

@@ -48,6 +48,7 @@ status=0
 # run_tests runs the tests of the installed package, not of the sources. REPORT is where pytest's report is kept.
 run_tests() {
   local venv=$1 report=${REPORT:-$1/report.xml}; shift
+  rm -f "$report" # that of an earlier run, if Python ends before it writes one
   ( cd python/tests && "$venv/bin/python" -m pytest -c ../pyproject.toml --rootdir . -p no:cacheprovider \
       --junitxml "$report" "$@" . ) || status=1
   counts "$report"
@@ -65,11 +66,12 @@ repaired=$(echo "$work"/wheels/repaired/*.whl)
 ( cd "$work" && "$work/main/bin/python" -m mypy --config-file ../python/pyproject.toml -p dlx ) || status=1
 if [ "${1:-}" = quick ]; then
   export DLX_TRIPS=5000 DLX_HOSTILE=2000 DLX_RANDOM_STEPS=50000
-  # Two halves that take about as long, at the same time, since each uses one processor. Every file is in one of them.
+  # Two halves that take about as long, at the same time, since each uses one processor. Every file is in one of them,
+  # since all are called test_*.
   ( REPORT=$work/first.xml run_tests "$work/main" --ignore-glob 'test_[s-z]*'; exit $status ) >"$work/first.log" 2>&1 &
+  trap 'cat "$work/first.log"' EXIT
   run_tests "$work/main" --ignore-glob 'test_[!s-z]*' || status=1
   wait $! || status=1
-  cat "$work/first.log"
   exit $status
 fi
 DLX_RANDOM_STEPS=1000000 run_tests "$work/main"

@@ -95,6 +95,7 @@ func TestAMalformedEndOfALargeHeader(t *testing.T) {
 func TestLoadRefusesATensorThatIsThereTwice(t *testing.T) {
 	const full, empty = `"%s":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}`, `"%s":{"dtype":"U8","shape":[0],"data_offsets":[%d,%[2]d]}`
 	other := put(t, filepath.Join(t.TempDir(), "other.safetensors"), withHeader("{"+fmt.Sprintf(full, "y", 0, 1)+"}", 1))
+	third := put(t, filepath.Join(t.TempDir(), "third.safetensors"), withHeader("{"+fmt.Sprintf(full, "x", 0, 1)+"}", 1))
 	for name, header := range map[string]string{
 		"two with elements":    fmt.Sprintf(full, "x", 0, 1) + "," + fmt.Sprintf(full, "x", 1, 2),
 		"two without elements": fmt.Sprintf(empty, "x", 0) + "," + fmt.Sprintf(empty, "x", 0) + "," + fmt.Sprintf(full, "z", 0, 2),
@@ -105,7 +106,7 @@ func TestLoadRefusesATensorThatIsThereTwice(t *testing.T) {
 		_, want := tensorfile.Open(path, tensorfile.OpenOptions{})
 		checkError(t, want, tensorfile.Safetensors, core.ErrInvalid, `tensor "x" is there twice`)
 		for _, to := range targets {
-			for _, paths := range [][]string{{path}, {path, other}, {other, path}} {
+			for _, paths := range [][]string{{path}, {path, other}, {other, path}, {path, third}, {third, path}} {
 				_, err := tensorfile.LoadAll(t.Context(), paths, to.open(t), tensorfile.LoadOptions{})
 				if err == nil || want == nil || err.Error() != want.Error() {
 					t.Errorf("%s, %s, %d files: %v, want %v", name, to.name, len(paths), err, want)

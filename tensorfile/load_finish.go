@@ -31,7 +31,7 @@ func (l *loader) makeTensors(result *Loaded) (err error) {
 			return err
 		}
 		made = append(made, t)
-		if result.Tensors[w.e.Name] = t; len(result.Tensors) < len(made) { // another one is not in the map any more
+		if result.Tensors[w.e.Name] = t; len(result.Tensors) < len(made) { // the name was there: its tensor is only in made
 			return w.s.repeated(w.e.Name)
 		}
 	}

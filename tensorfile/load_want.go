@@ -197,10 +197,10 @@ func (l *loader) choose() error {
 				continue
 			}
 			if len(l.shards) > 1 {
-				if seen[e.Name] == s {
-					return s.repeated(e.Name)
-				}
 				if seen[e.Name] != nil {
+					if name, repeats := s.file.index.build(); repeats { // as Open says it
+						return s.repeated(name)
+					}
 					return inTwo(e.Name, seen[e.Name].path, s.path, loading)
 				}
 				seen[e.Name] = s

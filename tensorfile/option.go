@@ -35,7 +35,7 @@ type opening struct {
 	each func(e *entry, base, size int64)
 	// If not nil, the bytes of a .safetensors file before the elements, which are valid until the header was read.
 	header []byte
-	// If set, names of a .safetensors file that repeat are not looked for, and the file finds no tensor by its name.
+	// If set, the file gets no index: names that repeat are not found, and File.Tensor finds no tensor. Only for .safetensors.
 	unindexed bool
 }
 

@@ -104,7 +104,7 @@ func properties(l *wgpu.Library, a *wgpu.Adapter, index int32) core.Properties {
 	p := core.Properties{
 		ID:           core.DeviceID{Type: core.DeviceWebGPU, Index: index},
 		Name:         a.Name,
-		Driver:       strings.TrimSuffix(l.Version+", "+a.Driver, ", "), // SwiftShader says nothing of itself
+		Driver:       strings.TrimSuffix(l.Version+", "+a.Driver, ", "), // SwiftShader gives no description
 		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapSemaphores,
 	}

@@ -19,12 +19,10 @@ const Count = 4
 
 // Harmless are parts of messages that do not mean an error. Loaders say that a variable enables the layer. Validation
 // layers before 1.3.296 may lose track of a timeline that several queues signal and wait for (Vulkan-ValidationLayers
-// pull request 8519): they wait for 10 s, and say that it is most likely their own error. Mesa 25 gives the name of each error that
-// a call returns, such as of memory for a dma-buf that it cannot make.
+// pull request 8519): they wait for 10 s, and say that it is most likely their own error.
 var Harmless = []string{
 	"env var 'VK_INSTANCE_LAYERS' defined and adding layers",
 	"UNASSIGNED-VkSemaphore-state-timeout",
-	"VK_ERROR_OUT_OF_DEVICE_MEMORY",
 }
 
 const manifest = `{
