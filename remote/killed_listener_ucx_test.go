@@ -149,6 +149,37 @@ func TestKilledListeners(t *testing.T) {
 	}
 }
 
+// Processes are killed while this one connects to them. Either the call fails, or the connection ends.
+func TestKilledInTheHandshake(t *testing.T) {
+	needForcedClose(t)
+	kills := 20
+	switch {
+	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
+		kills = 5
+	case os.Getenv("DLX_THOROUGH") == "1":
+		kills = 500
+	}
+	coretest.CheckNoLeaks(t)
+	for range kills {
+		p, descriptor := offering(t)
+		about, err := Describe(descriptor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(rand.IntN(6_000))*time.Microsecond, func() { _ = p.Process.Kill() })
+		c, err := Dial(t.Context(), about.Address, Options{Insecure: true, KeepAlive: time.Minute})
+		if err == nil {
+			<-c.Done()
+			err = c.Err()
+			_ = c.Close()
+		}
+		if !errors.As(err, new(*ConnError)) && !errors.Is(err, core.ErrClosed) {
+			t.Errorf("the survivor has the error %v", err)
+		}
+		_ = p.Wait()
+	}
+}
+
 // untilItDies connects, and calls use until it fails because the process was killed.
 func untilItDies(t *testing.T, d core.Device, descriptor []byte, kill func(), use func(*testing.T, core.Device, *Conn, []byte) error) {
 	about, err := Describe(descriptor)

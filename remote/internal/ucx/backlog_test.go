@@ -3,6 +3,7 @@
 package ucx
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -51,7 +52,7 @@ func backlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	if err := from.Connect(to.Address()); err != nil {
+	if err := errors.Join(from.Connect(to.Address()), to.Connect(from.Address())); err != nil {
 		t.Fatal(err)
 	}
 	data := make([]byte, MaxEager)

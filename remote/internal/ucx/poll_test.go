@@ -3,6 +3,7 @@
 package ucx_test
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -44,9 +45,10 @@ func TestOnlyOneMakesProgress(t *testing.T) {
 	}
 	defer b.Close()
 	a := open(t, 100)
-	if err := a.Connect(b.Address()); err != nil {
+	if err := errors.Join(a.Connect(b.Address()), b.Connect(a.Address())); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(50 * time.Millisecond) // the goroutine of the worker has begun before the first Poll
 	for end := time.Now().Add(10 * time.Second); ; {
 		if err := a.Send([]byte("header"), 0, 0, false, func(error) {}); err != nil {
 			t.Fatal(err)

@@ -34,9 +34,11 @@ static const char *const variables[][2] = {
 	// allocates eight buffers where one is enough for a connection: 55 KiB more for each.
 	{"UCX_SYSV_ERROR_HANDLING", "y"}, {"UCX_POSIX_ERROR_HANDLING", "y"},
 	{"UCX_TCP_TX_BUFS_GROW", "1"}, {"UCX_TCP_RX_BUFS_GROW", "1"},
+	// If ucp_ep_create waited for connect, UCX could end the process where the peer dies meanwhile (DESIGN.md of package remote).
+	{"UCX_TCP_CONN_NB", "y"},
 };
 
-enum { variable_count = sizeof variables / sizeof *variables, lasting = 4 };
+enum { variable_count = sizeof variables / sizeof *variables, lasting = 5 };
 
 // The library reads the environment when it is loaded. Afterwards the variables but the lasting ones, which are the last,
 // go away, for the sake of child processes.

@@ -92,9 +92,9 @@ type Worker struct {
 		Read(func(uintptr) bool) error
 	}
 	polled atomic.Int64 // when a caller has polled last, in nanoseconds after loaded; math.MaxInt64 while one does
-	ended  chan struct{}
 
 	mu       sync.Mutex
+	ended    chan struct{}     // closed when run has ended; nil before Connect
 	c        *C.dlx_ucx_worker // nil after Close
 	events   *C.dlx_ucx_event
 	asleep   bool          // the events were armed, and run has made no progress since
@@ -121,12 +121,13 @@ type Handler struct {
 
 const maxEvents = 64
 
-// NewWorker makes a worker that keeps at most messages that nobody has received. The caller closes it.
+// NewWorker makes a worker that keeps at most messages that nobody has received. It makes no progress before Connect, see there.
+// The caller closes it.
 func NewWorker(messages int, h Handler) (*Worker, error) {
 	if err := Load(); err != nil {
 		return nil, err
 	}
-	w := &Worker{handler: h, ops: make(map[uint64]func(error)), messages: make(map[*Message]struct{}), ended: make(chan struct{})}
+	w := &Worker{handler: h, ops: make(map[uint64]func(error)), messages: make(map[*Message]struct{})}
 	w.c = (*C.dlx_ucx_worker)(C.calloc(1, C.sizeof_dlx_ucx_worker))
 	w.events = (*C.dlx_ucx_event)(C.calloc(maxEvents, C.sizeof_dlx_ucx_event))
 	if w.c == nil || w.events == nil {
@@ -146,7 +147,6 @@ func NewWorker(messages int, h Handler) (*Worker, error) {
 		return nil, err
 	}
 	liveWorkers.Add(1)
-	go w.run()
 	return w, nil
 }
 
@@ -200,6 +200,9 @@ func closed(call string) error {
 }
 
 // Connect sets the peer, once. The address comes from a peer that was authenticated, since UCX hardly checks it.
+//
+// Progress begins here, so that UCX does not know yet that the peer has connected over TCP: it would take that connection over,
+// and end the process by an assertion if the peer has died meanwhile (DESIGN.md of package remote).
 func (w *Worker) Connect(address []byte) error {
 	if len(address) == 0 || len(address) > MaxAddress {
 		return invalid("ucp_ep_create", "the address of the peer has %d bytes: 1 to %d are possible", len(address), MaxAddress)
@@ -222,6 +225,8 @@ func (w *Worker) Connect(address []byte) error {
 	if status := C.dlx_ucx_connect(w.c, c); status != C.UCS_OK {
 		return failed("ucp_ep_create", status)
 	}
+	w.ended = make(chan struct{})
+	go w.run(w.ended)
 	return nil
 }
 
@@ -404,7 +409,7 @@ func (w *Worker) pollShortly() (happened, yield bool) {
 	defer func() { w.polled.Store(int64(time.Since(loaded))) }()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	happened = w.c != nil && w.poll(-16) > 0
+	happened = w.c != nil && w.ended != nil && w.poll(-16) > 0
 	if now := time.Since(loaded); !happened && now-w.yielded > yieldAfter {
 		w.yielded, yield = now, true
 	}
@@ -450,8 +455,8 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 const pollPause = 200 * time.Microsecond
 
 // run makes progress whenever the event descriptor says that there is something to do.
-func (w *Worker) run() {
-	defer close(w.ended)
+func (w *Worker) run(ended chan<- struct{}) {
+	defer close(ended)
 	_ = w.raw.Read(w.settle) // until the file is closed
 }
 
@@ -500,7 +505,7 @@ func (w *Worker) Close() error {
 	w.mu.Lock()
 	if w.c == nil {
 		w.mu.Unlock()
-		<-w.ended
+		w.join()
 		return nil
 	}
 	w.dropFetched()
@@ -519,10 +524,17 @@ func (w *Worker) Close() error {
 		done(closed("request"))
 	}
 	_ = w.file.Close()
-	<-w.ended
+	w.join()
 	liveWorkers.Add(-1)
 	trimLater()
 	return nil
+}
+
+// join waits until run has ended. The worker is closed, so that Connect does not start it any more.
+func (w *Worker) join() {
+	if w.ended != nil {
+		<-w.ended
+	}
 }
 
 // dropFetched drops the messages whose data is with the peer. w.mu is held.

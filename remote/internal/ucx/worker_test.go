@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -75,6 +76,29 @@ func filled(n int, seed byte) []byte {
 func wait() (done func(error), result func() error) {
 	c := make(chan error, 1)
 	return func(err error) { c <- err }, func() error { return <-c }
+}
+
+// A worker that has no peer yet makes no progress, so that a peer which connects to it, and dies, does no harm.
+func TestNoProgressBeforeConnect(t *testing.T) {
+	a, b := open(t, 100), open(t, 100)
+	if err := a.Connect(b.Address()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Send([]byte("header"), 0, 0, false, func(error) {}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+		if b.Poll() {
+			t.Fatal("something has happened")
+		}
+	}
+	if len(b.arrived) > 0 {
+		t.Fatal("a message has arrived")
+	}
+	if err := b.Connect(a.Address()); err != nil {
+		t.Fatal(err)
+	}
+	(<-b.arrived).Drop()
 }
 
 func TestMessages(t *testing.T) {
