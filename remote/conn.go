@@ -90,7 +90,7 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 		if c.worker != nil {
 			_ = c.worker.Close()
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			return nil, ctx.Err()
 		}
 		return nil, &ConnError{Peer: socket.RemoteAddr().String(), Err: err}
@@ -137,7 +137,28 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	if c.peer, err = readHello(payload); err != nil {
 		return err
 	}
-	return c.worker.Connect(c.peer.address)
+	if err = c.worker.Connect(c.peer.address); err != nil {
+		return err
+	}
+	return c.meet(ctx)
+}
+
+// meet waits until UCX has connected both sides. A peer that is killed later does not find UCX while it connects, where its errors are
+// worst; and a program learns at once that UCX's ports cannot be reached.
+func (c *Conn) meet(ctx context.Context) error {
+	met := make(chan error, 1)
+	if err := c.worker.Flush(func(err error) { met <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-met:
+		if err != nil {
+			return ended(err, "UCX has not connected the processes: %v", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return ended(ctx.Err(), "UCX has not connected the processes: %v: the ports that it uses must be open (UCX_TCP_PORT_RANGE)", ctx.Err())
+	}
 }
 
 // Stats counts what a connection has done.

@@ -234,6 +234,18 @@ static ucs_status_t finish(ucs_status_ptr_t p, dlx_ucx_op *op) {
 	return UCS_PTR_STATUS(p);
 }
 
+ucs_status_t dlx_ucx_flush(dlx_ucx_worker *w, uint64_t id) {
+	if (!w->ep) return UCS_ERR_NOT_CONNECTED;
+	dlx_ucx_op *op = new_op(w, id, NULL, 0);
+	if (!op) return UCS_ERR_NO_MEMORY;
+	ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+		.cb = {.send = sent},
+		.user_data = op,
+	};
+	return finish(dlx_ucx.ucp_ep_flush_nbx(w->ep, &param), op);
+}
+
 // map maps the memory of an operation, and notes it in the parameters of the call. The operation owns the mapping.
 static ucs_status_t map(dlx_ucx_op *op, uintptr_t data, uint64_t length, ucp_request_param_t *param) {
 	ucp_mem_map_params_t params = {

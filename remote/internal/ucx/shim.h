@@ -29,6 +29,7 @@
 	X(ucp_worker_set_am_recv_handler, "1.10") \
 	X(ucp_ep_create, "1.0")                   \
 	X(ucp_ep_close_nbx, "1.10")               \
+	X(ucp_ep_flush_nbx, "1.9")                \
 	X(ucp_ep_print_info, "1.0")               \
 	X(ucp_am_send_nbx, "1.10")                \
 	X(ucp_am_recv_data_nbx, "1.10")           \
@@ -89,6 +90,8 @@ char *dlx_ucx_load(const char *name, const char **missing, const char **since);
 ucs_status_t dlx_ucx_init(ucp_context_h *context, uint64_t *memory_types);
 ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header);
 ucs_status_t dlx_ucx_connect(dlx_ucx_worker *w, const void *address);
+// dlx_ucx_flush ends an operation when the peer is connected, and all that was sent before is done.
+ucs_status_t dlx_ucx_flush(dlx_ucx_worker *w, uint64_t id);
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
                           uint64_t length, ucs_memory_type_t memory, int fetched);
 ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m, uintptr_t data, uint64_t length,

@@ -44,6 +44,9 @@ func (*Worker) MaxHeader() int { return 0 }
 // Connect fails as Load does.
 func (*Worker) Connect([]byte) error { return Load() }
 
+// Flush fails as Load does.
+func (*Worker) Flush(func(error)) error { return Load() }
+
 // Send fails as Load does.
 func (*Worker) Send([]byte, uintptr, int64, bool, func(error)) error { return Load() }
 

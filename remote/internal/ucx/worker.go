@@ -7,6 +7,7 @@ package ucx
 #cgo noescape dlx_ucx_send
 #cgo nocallback dlx_ucx_send
 #cgo nocallback dlx_ucx_receive
+#cgo nocallback dlx_ucx_flush
 #cgo nocallback dlx_ucx_take
 #cgo nocallback dlx_ucx_drop
 #cgo nocallback dlx_ucx_poll
@@ -228,6 +229,17 @@ func (w *Worker) Connect(address []byte) error {
 	w.ended = make(chan struct{})
 	go w.run(w.ended)
 	return nil
+}
+
+// Flush calls done, as Send does, when UCX has connected both sides, and has done what was sent before.
+func (w *Worker) Flush(done func(error)) error {
+	w.mu.Lock()
+	if w.c == nil {
+		w.mu.Unlock()
+		return closed("ucp_ep_flush_nbx")
+	}
+	w.lastOp++
+	return w.posted("ucp_ep_flush_nbx", C.dlx_ucx_flush(w.c, C.uint64_t(w.lastOp)), done)
 }
 
 // Send sends a header with length bytes from the address data. With fetched, the peer fetches the bytes when it receives
