@@ -391,7 +391,7 @@ test-remote: ## All tests of package remote with the system's UCX and with UCX 1
 # The other tests are those of test-remote, where each repeats less. Between machines there is no shared memory.
 test-kills: export DLX_THOROUGH := 1
 test-kills: export UCX_TLS := tcp,self
-test-kills: ## Package remote where 1,000 processes are killed, links are cut and peers never read; a million small tensors; 1,000 connections
+test-kills: ## Package remote where 1,250 processes are killed, links are cut and peers never read; a million small tensors; 1,000 connections
 	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m -tags "$(TAGS)" -run '^Test(Killed.*|AStoppedProcess|ACut.*|Networks.*|BadNetwork|NobodyReceives|ASilentPeer|TheLastRequestCounts|VeryMany.*|ManyConnections)$$' ./remote
 
 # A module of its own, so that programs that use dlx do not get what drives the browser. setup installs the browser where

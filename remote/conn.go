@@ -90,7 +90,8 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 		if c.worker != nil {
 			_ = c.worker.Close()
 		}
-		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		c.dropArrived()
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, &ConnError{Peer: socket.RemoteAddr().String(), Err: err}
@@ -100,6 +101,10 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 	c.work.Go(c.read)
 	c.work.Go(c.ping)
 	go c.finish()
+	if err := c.meet(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -137,28 +142,33 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	if c.peer, err = readHello(payload); err != nil {
 		return err
 	}
-	if err = c.worker.Connect(c.peer.address); err != nil {
-		return err
-	}
-	return c.meet(ctx)
+	return c.worker.Connect(c.peer.address)
 }
 
-// meet waits until UCX has connected both sides. A peer that is killed later does not find UCX while it connects, where its errors are
-// worst; and a program learns at once that UCX's ports cannot be reached.
-func (c *Conn) meet(ctx context.Context) error {
+// meet waits until UCX has connected both sides over TCP; over shared memory it does not wait for the peer. UCX handles the death of a
+// peer worst while it connects, and here nothing is on its way yet. A program also learns early that it cannot reach UCX's ports.
+func (c *Conn) meet(ctx context.Context) (err error) {
 	met := make(chan error, 1)
 	if err := c.worker.Flush(func(err error) { met <- err }); err != nil {
-		return err
+		met <- err
 	}
 	select {
-	case err := <-met:
-		if err != nil {
-			return ended(err, "UCX has not connected the processes: %v", err)
-		}
-		return nil
+	case err = <-met:
+		err = c.explain(err)
+	case <-c.life.Done():
+		err = c.Err()
 	case <-ctx.Done():
-		return ended(ctx.Err(), "UCX has not connected the processes: %v: the ports that it uses must be open (UCX_TCP_PORT_RANGE)", ctx.Err())
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		return core.Errorf(ctx.Err(), "remote", "connection", "UCX has not connected the processes: each must reach the ports of the other one (UCX_TCP_PORT_RANGE, UCX_NET_DEVICES)")
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parted { // what the peer has sent before it closed the connection can be received
+		return nil
+	}
+	return err
 }
 
 // Stats counts what a connection has done.
@@ -195,7 +205,7 @@ func (c *Conn) Peer() net.Addr {
 	return c.raw.RemoteAddr()
 }
 
-// Transports returns the names of the transports that UCX has chosen, such as "tcp" or "sysv". UCX chooses when the first
+// Transports returns the names of the transports that UCX has chosen, such as "tcp" or "sysv". UCX may choose when the first
 // message is on its way; before, the result may name others.
 func (c *Conn) Transports() []string {
 	if c == nil || c.worker == nil {

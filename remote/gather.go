@@ -520,7 +520,7 @@ func (k *link) open(ctx context.Context, address string, o Options) (*Conn, erro
 		defer cancel()
 		k.conn, k.err = Dial(within, address, o)
 		if k.err != nil && ctx.Err() == nil && within.Err() != nil {
-			k.err = core.Errorf(causeError{core.ErrClosed, os.ErrDeadlineExceeded}, "remote", "Dial", "%s has not answered for %v", address, o.KeepAlive)
+			k.err = core.Errorf(causeError{core.ErrClosed, os.ErrDeadlineExceeded}, "remote", "Dial", "%s has not answered for %v: %v", address, o.KeepAlive, k.err)
 		}
 	})
 	return k.conn, k.err

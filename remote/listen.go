@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -159,8 +160,8 @@ func (l *Listener) Close() error {
 // Dial connects to a listener. The caller closes the result.
 //
 // Dial returns ctx's error; core.ErrInvalid if an option is wrong; the errors of [Available]; and core.ErrClosed if nobody
-// listens at the address, or one side does not accept the other one. If ctx has no deadline, a peer that does not answer
-// ends Dial after 30 seconds.
+// listens at the address, one side does not accept the other one, or the peer ends. If ctx has no deadline, a peer that does not answer
+// ends Dial after 30 seconds, and so does UCX if it cannot reach the peer.
 func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -175,6 +176,9 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) { // that of ctx, which package net may notice earlier
+			return nil, context.DeadlineExceeded
 		}
 		return nil, core.Errorf(causeError{core.ErrClosed, err}, "remote", "Dial", "no connection to %s: %v: start the process that listens there", address, err)
 	}

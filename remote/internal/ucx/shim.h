@@ -90,7 +90,7 @@ char *dlx_ucx_load(const char *name, const char **missing, const char **since);
 ucs_status_t dlx_ucx_init(ucp_context_h *context, uint64_t *memory_types);
 ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header);
 ucs_status_t dlx_ucx_connect(dlx_ucx_worker *w, const void *address);
-// dlx_ucx_flush ends an operation when the peer is connected, and all that was sent before is done.
+// dlx_ucx_flush ends an operation when all that was sent before is done, and over TCP the peer is connected.
 ucs_status_t dlx_ucx_flush(dlx_ucx_worker *w, uint64_t id);
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
                           uint64_t length, ucs_memory_type_t memory, int fetched);

@@ -94,8 +94,9 @@ type Worker struct {
 	}
 	polled atomic.Int64 // when a caller has polled last, in nanoseconds after loaded; math.MaxInt64 while one does
 
+	running sync.WaitGroup // run, from Connect on
+
 	mu       sync.Mutex
-	ended    chan struct{}     // closed when run has ended; nil before Connect
 	c        *C.dlx_ucx_worker // nil after Close
 	events   *C.dlx_ucx_event
 	asleep   bool          // the events were armed, and run has made no progress since
@@ -226,12 +227,12 @@ func (w *Worker) Connect(address []byte) error {
 	if status := C.dlx_ucx_connect(w.c, c); status != C.UCS_OK {
 		return failed("ucp_ep_create", status)
 	}
-	w.ended = make(chan struct{})
-	go w.run(w.ended)
+	w.running.Go(w.run)
 	return nil
 }
 
-// Flush calls done, as Send does, when UCX has connected both sides, and has done what was sent before.
+// Flush calls done, as Send does, when UCX has done what was sent before, and is connected to the peer: over TCP, the peer has
+// called Connect by then.
 func (w *Worker) Flush(done func(error)) error {
 	w.mu.Lock()
 	if w.c == nil {
@@ -421,7 +422,7 @@ func (w *Worker) pollShortly() (happened, yield bool) {
 	defer func() { w.polled.Store(int64(time.Since(loaded))) }()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	happened = w.c != nil && w.ended != nil && w.poll(-16) > 0
+	happened = w.c != nil && w.c.ep != nil && w.poll(-16) > 0
 	if now := time.Since(loaded); !happened && now-w.yielded > yieldAfter {
 		w.yielded, yield = now, true
 	}
@@ -467,8 +468,7 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 const pollPause = 200 * time.Microsecond
 
 // run makes progress whenever the event descriptor says that there is something to do.
-func (w *Worker) run(ended chan<- struct{}) {
-	defer close(ended)
+func (w *Worker) run() {
 	_ = w.raw.Read(w.settle) // until the file is closed
 }
 
@@ -517,7 +517,7 @@ func (w *Worker) Close() error {
 	w.mu.Lock()
 	if w.c == nil {
 		w.mu.Unlock()
-		w.join()
+		w.running.Wait()
 		return nil
 	}
 	w.dropFetched()
@@ -536,17 +536,10 @@ func (w *Worker) Close() error {
 		done(closed("request"))
 	}
 	_ = w.file.Close()
-	w.join()
+	w.running.Wait()
 	liveWorkers.Add(-1)
 	trimLater()
 	return nil
-}
-
-// join waits until run has ended. The worker is closed, so that Connect does not start it any more.
-func (w *Worker) join() {
-	if w.ended != nil {
-		<-w.ended
-	}
 }
 
 // dropFetched drops the messages whose data is with the peer. w.mu is held.
