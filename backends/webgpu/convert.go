@@ -57,7 +57,7 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 			apart += list[i].apart()
 		}
 	}
-	return d.enqueue(ctx, q, dst, src, onDevice(apart, func() (*wgpu.Work, error) {
+	return d.enqueue(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, onDevice(apart, func() (*wgpu.Work, error) {
 		r := recording{device: d}
 		defer r.giveBack()
 		var err error

@@ -28,7 +28,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
-	return d.enqueue(ctx, q, dst, src, add)
+	return d.enqueue(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, add)
 }
 
 // onHost returns a function that enqueues work, which ends when all is done.
@@ -56,15 +56,15 @@ func onDevice(temporary int64, submit func() (*wgpu.Work, error)) func(*stream.Q
 
 // enqueue lets a stream do work that writes dst and reads src, which add enqueues. If q is nil, it is a stream of the device's, and
 // enqueue returns when the work is done.
-func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src *core.Tensor, add func(*stream.Queue) error) error {
+func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src []*core.Tensor, add func(*stream.Queue) error) error {
 	if q != nil {
-		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return add(q.Queue) })
+		return stream.Submit(ctx, q, dst, src, func() error { return add(q.Queue) })
 	}
 	own, err := d.streams.Borrow(&d.Device, func() (*stream.Queue, error) { return stream.NewQueue(d), nil })
 	if err != nil {
 		return err
 	}
-	err = stream.SubmitAndWait(ctx, own, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return add(own) })
+	err = stream.SubmitAndWait(ctx, own, dst, src, func() error { return add(own) })
 	giveBack := func() {
 		_ = own.Synchronize(context.Background()) // its errors were reported
 		d.streams.GiveBack(&d.Device, own)

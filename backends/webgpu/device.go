@@ -43,6 +43,7 @@ var (
 	_ core.Device              = (*device)(nil)
 	_ backendkit.CloseNotifier = (*device)(nil)
 	_ core.PointerImporter     = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
 	_ core.SemaphoreCreator    = (*device)(nil)
 )
 

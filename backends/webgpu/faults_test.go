@@ -151,6 +151,14 @@ func life(ctx context.Context) (errs []error) {
 			if u := turned(a); u != nil {
 				note(d.Copy(ctx, s, b, u)) // while the copy before may be unfinished
 			}
+			// Packed and directly, up, within and down: none of the copies needs another.
+			const large = smallCopy + 4
+			c, e := empty(), empty()
+			wide := tensor(core.Empty(ctx, d, core.TypeUint8, []int64{large}, core.AllocOptions{}))
+			if c != nil && e != nil && wide != nil {
+				back, from := tensor(core.FromSlice(make([]uint8, 900), 30, 30)), tensor(core.FromSlice(make([]uint8, large)))
+				note(d.(core.BatchCopier).CopyBatch(ctx, s, []*core.Tensor{a, wide, c, back}, []*core.Tensor{host, from, b, e}))
+			}
 		}
 		note(s.Synchronize(ctx))
 		note(s.Close())

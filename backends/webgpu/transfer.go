@@ -209,42 +209,19 @@ func (d *device) download(dst, src operand, c copyplan.Copy) error {
 // runs, the device copies the next piece.
 func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size int64) error) (err error) {
 	type flight struct {
-		readback    *buffer
-		mapping     *wgpu.Work
-		skip, whole int64 // multiples of unit are read: skip bytes before the first one, and whole bytes in all
-		first, size int64
+		*readback
+		skip, first, size int64 // multiples of unit are read: skip bytes before the first one
 	}
-	begin := func(first int64) (*flight, error) {
-		x := &flight{skip: (at + first) % unit, first: first, size: min(piece, n-first)}
-		x.whole = (x.skip + x.size + unit - 1) &^ (unit - 1)
-		var err error
-		if x.readback, err = d.spares.take(d, wgpu.Readback, x.whole); err != nil {
-			return nil, err
-		}
-		err = d.native.SubmitBefore("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
-			e.Copy(x.readback.handle, 0, b.handle, at+first-x.skip, x.whole)
+	begin := func(first int64) (x *flight, err error) {
+		x = &flight{skip: (at + first) % unit, first: first, size: min(piece, n-first)}
+		whole := (x.skip + x.size + unit - 1) &^ (unit - 1)
+		x.readback, err = d.beginRead(whole, func(e *wgpu.Encoder, into wgpu.Handle) {
+			e.Copy(into, 0, b.handle, at+first-x.skip, whole)
 		})
-		if err == nil { // the mapping waits for the copy
-			x.mapping, err = d.native.Map(x.readback.handle, x.whole)
-		}
-		if err != nil {
-			release(x.readback.handle) // it may be mapped
-			return nil, err
-		}
-		return x, nil
+		return x, err
 	}
 	end := func(x *flight, f func(host uintptr, first, size int64) error) error {
-		if err := wait(x.mapping, nil); err != nil {
-			release(x.readback.handle) // it may be mapped, and Unmap fails if it is not
-			return err
-		}
-		defer d.spares.giveBack(x.readback, wgpu.Readback)
-		defer wgpu.Unmap(x.readback.handle)
-		host, err := wgpu.Mapped(x.readback.handle, x.whole)
-		if err != nil {
-			return err
-		}
-		return f(host+uintptr(x.skip), x.first, x.size)
+		return d.endRead(x.readback, func(host uintptr) error { return f(host+uintptr(x.skip), x.first, x.size) })
 	}
 	var now *flight
 	for first := int64(0); first < n && err == nil; first += piece {
@@ -264,6 +241,46 @@ func (d *device) read(b *buffer, at, n int64, f func(host uintptr, first, size i
 		err = errors.Join(err, end(now, f))
 	}
 	return err
+}
+
+// readback is a buffer that the device fills and the host reads.
+type readback struct {
+	*buffer
+	mapping *wgpu.Work
+	size    int64
+}
+
+// beginRead submits copies into a buffer, which record records, and begins to map size bytes of it. The caller calls endRead.
+func (d *device) beginRead(size int64, record func(e *wgpu.Encoder, into wgpu.Handle)) (*readback, error) {
+	b, err := d.spares.take(d, wgpu.Readback, size)
+	if err != nil {
+		return nil, err
+	}
+	x := &readback{buffer: b, size: size}
+	err = d.native.SubmitBefore("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) { record(e, b.handle) })
+	if err == nil { // the mapping waits for the copies
+		x.mapping, err = d.native.Map(b.handle, size)
+	}
+	if err != nil {
+		release(b.handle) // it may be mapped
+		return nil, err
+	}
+	return x, nil
+}
+
+// endRead calls f with the host address of what was copied, and gives the buffer back.
+func (d *device) endRead(x *readback, f func(host uintptr) error) error {
+	if err := wait(x.mapping, nil); err != nil {
+		release(x.handle) // it may be mapped, and Unmap fails if it is not
+		return err
+	}
+	defer d.spares.giveBack(x.buffer, wgpu.Readback)
+	defer wgpu.Unmap(x.handle)
+	host, err := wgpu.Mapped(x.handle, x.size)
+	if err != nil {
+		return err
+	}
+	return f(host)
 }
 
 // within submits a copy between two buffers, which is one step, or within one: by way of a temporary buffer, in two steps.
