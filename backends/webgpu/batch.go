@@ -27,14 +27,10 @@ func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.
 			case p.Dst.buffer == nil:
 				b = &down
 			}
-			if b.take(p.Dst, p.Src) {
+			if len(pairs) > 1 && b.take(p.Dst, p.Src) {
 				continue
 			}
-			add, err := d.copyWork(p.Dst, p.Src)
-			if err != nil {
-				return err
-			}
-			if err := d.enqueue(ctx, q, []*core.Tensor{p.Dst.Tensor}, []*core.Tensor{p.Src.Tensor}, add); err != nil {
+			if err := d.copyOne(ctx, q, p); err != nil {
 				return err
 			}
 		}
@@ -83,11 +79,14 @@ func (b *batch) take(dst, src operand) bool {
 	return true
 }
 
+// mostCopies bounds the copies of one submission, which keeps the lock of the device.
+const mostCopies = 4096
+
 // enqueue enqueues the copies, at most a piece at a time.
 func (b *batch) enqueue(ctx context.Context, d *device, q *devicebase.Queue) error {
 	for first := 0; first < len(b.list); {
 		end, size := first, int64(0)
-		for ; end < len(b.list) && size+b.list[end].size <= piece; end++ {
+		for ; end < len(b.list) && end-first < mostCopies && size+b.list[end].size <= piece; end++ {
 			size += b.list[end].size
 		}
 		if err := d.enqueue(ctx, q, b.writes[first:end], b.reads[first:end], b.work(b.list[first:end])); err != nil {
@@ -123,7 +122,7 @@ func (d *device) uploads(list []transfer) func(*stream.Queue) error {
 
 // uploadAll submits copies from the host.
 func (d *device) uploadAll(list []transfer) (*wgpu.Work, error) {
-	r := recording{device: d}
+	r := recording{device: d, call: "wgpuQueueSubmit"}
 	defer r.giveBack()
 	var small []transfer
 	var size int64
@@ -150,7 +149,7 @@ func (r *recording) uploadPacked(list []transfer, size int64) error {
 	if err != nil {
 		return err
 	}
-	room := min(size, 4*smallCopy) // stays in the processor's cache
+	room := min(size, 4*smallCopy) // not all at once, for the sake of the host's memory
 	packed, free := scratch(room)
 	defer free()
 	written, filled := int64(0), int64(0)

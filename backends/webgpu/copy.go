@@ -19,16 +19,21 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
+	return d.copyOne(ctx, q, p)
+}
+
+// copyOne lets a stream make a copy. If q is nil, it returns when the copy is made.
+func (d *device) copyOne(ctx context.Context, q *devicebase.Queue, p devicebase.Pair[operand]) error {
 	if q == nil {
 		if submit := d.small(p.Dst, p.Src); submit != nil {
-			return copyHere(ctx, dst, src, submit)
+			return copyHere(ctx, p.Dst.Tensor, p.Src.Tensor, submit)
 		}
 	}
 	add, err := d.copyWork(p.Dst, p.Src)
 	if err != nil {
 		return err
 	}
-	return d.enqueue(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, add)
+	return d.enqueue(ctx, q, []*core.Tensor{p.Dst.Tensor}, []*core.Tensor{p.Src.Tensor}, add)
 }
 
 // onHost returns a function that enqueues work, which ends when all is done.

@@ -158,6 +158,9 @@ func life(ctx context.Context) (errs []error) {
 			if c != nil && e != nil && wide != nil {
 				back, from := tensor(core.FromSlice(make([]uint8, 900), 30, 30)), tensor(core.FromSlice(make([]uint8, large)))
 				note(d.(core.BatchCopier).CopyBatch(ctx, s, []*core.Tensor{a, wide, c, back}, []*core.Tensor{host, from, b, e}))
+				if other := tensor(core.Empty(ctx, d, core.TypeUint8, []int64{large}, core.AllocOptions{})); other != nil {
+					note(d.(core.BatchCopier).CopyBatch(ctx, s, []*core.Tensor{wide, other}, []*core.Tensor{from, from})) // nothing is packed
+				}
 			}
 		}
 		note(s.Synchronize(ctx))
@@ -183,7 +186,9 @@ func untilClosed(ctx context.Context, d core.Device) error {
 
 func closeDevice(tb testing.TB, d core.Device) {
 	tb.Helper()
-	if err := untilClosed(tb.Context(), d); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), time.Minute) // a Cleanup calls this, too
+	defer cancel()
+	if err := untilClosed(ctx, d); err != nil {
 		tb.Errorf("Close: %v", err)
 	}
 }

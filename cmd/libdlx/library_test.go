@@ -256,8 +256,8 @@ func TestExamples(t *testing.T) {
 	l := built(t)
 	c := l.compile(t, "../../examples/c/main.c", "-std=c99")
 	rust := func(t *testing.T) string {
-		if _, err := exec.LookPath("cargo"); err != nil {
-			t.Skip("cargo is not installed")
+		if out, err := exec.Command("cargo", "--version").CombinedOutput(); err != nil { // rustup's needs a toolchain, for example
+			t.Skipf("cargo is not installed, or does not run: %v: %s", err, out)
 		}
 		run(t, []string{"CARGO_TARGET_DIR=" + l.work, "DLX_LIB_DIR=" + l.dir}, "cargo", "build", "--quiet", "--offline", "--locked", "--manifest-path", "../../examples/rust/Cargo.toml")
 		return filepath.Join(l.work, "debug", "round-trip")
