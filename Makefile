@@ -115,7 +115,7 @@ run: ## Move a tensor from one device to another, and verify it
 	go run ./cmd/dlx move testdata/digits.npy --via cpu,cpu --verify
 	go run ./cmd/dlx move testdata/digits.npy --via cpu,cpu --copy always --repeat 100 --verify
 
-test: ## Set up everything that is needed, then test what users rely on: 15 minutes from nothing, then 8
+test: ## Set up everything that is needed, then test what users rely on: 18 minutes from nothing, then 8
 	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES)
 
 test-all: ## Run every suite: an hour and more
