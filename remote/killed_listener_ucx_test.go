@@ -154,6 +154,7 @@ func TestKilledListeners(t *testing.T) {
 // Processes are killed while this one connects to them. Either the call fails, or the connection ends.
 func TestKilledInTheHandshake(t *testing.T) {
 	needForcedClose(t)
+	needNoLeak(t)
 	kills := 20
 	switch {
 	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
@@ -277,6 +278,7 @@ func settled() int {
 
 // A program gives up while it dials a listener that sends tensors at once, which come before the connection is there.
 func TestCancelledDials(t *testing.T) {
+	needNoLeak(t)
 	if strings.Contains(os.Getenv("UCX_TLS"), "posix") {
 		t.Skip("UCX over posix may end the process where a peer has just closed its memory: see DESIGN.md")
 	}
@@ -321,4 +323,13 @@ func TestCancelledDials(t *testing.T) {
 		_, _ = x.Close(), c.Close()
 	}
 	_ = l.Close()
+}
+
+// needNoLeak skips a test of peers that end while this process connects, under a sanitizer and unless over TCP: where the shared memory of
+// a peer is gone, UCX loses the table of the endpoint that it was making (uct_mm_ep_t, src/uct/sm/mm/base/mm_ep.c).
+func needNoLeak(t *testing.T) {
+	t.Helper()
+	if coretest.Sanitized && !strings.HasPrefix(os.Getenv("UCX_TLS"), "tcp") {
+		t.Skip("UCX loses some bytes where the shared memory of a peer is gone, which the address sanitizer reports")
+	}
 }
