@@ -263,7 +263,8 @@ func TestServeSaysWhatPeersAreTaking(t *testing.T) {
 			results <- err
 		}()
 	}
-	s.log.wait(t, `taken peers=2 requests=0 sent="33.55 MB"`) // 4 pieces of 4 MiB for each
+	// 4 pieces of 4 MiB for each. A connection may serve the second peer before Accept has returned it.
+	s.log.wait(t, `taken peers=[12] requests=0 sent="33.55 MB"`)
 	release()
 	if err := errors.Join(<-results, <-results); err != nil {
 		t.Fatal(err)
