@@ -120,13 +120,7 @@ func needForcedClose(t *testing.T) {
 // another connection of the same listener goes on.
 func TestKilledProcesses(t *testing.T) {
 	needForcedClose(t)
-	kills := 20
-	switch {
-	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
-		kills = 5
-	case os.Getenv("DLX_THOROUGH") == "1":
-		kills = 500
-	}
+	kills := coretest.Times(5, 20, 500)
 	coretest.CheckNoLeaks(t)
 	d := host(t)
 	o := Options{Insecure: true, KeepAlive: time.Minute} // it is the end of the process that is noticed

@@ -111,13 +111,7 @@ func offering(t *testing.T) (*offeringProcess, []byte) {
 // gathers a tensor from two of them. Errors are typed, memory is free, no element is wrong, and another connection goes on.
 func TestKilledListeners(t *testing.T) {
 	needForcedClose(t)
-	kills := 12
-	switch {
-	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
-		kills = 3
-	case os.Getenv("DLX_THOROUGH") == "1":
-		kills = 250
-	}
+	kills := coretest.Times(3, 12, 250)
 	coretest.CheckNoLeaks(t)
 	d := host(t)
 	a, b := connect(t, Options{KeepAlive: time.Minute})
@@ -155,13 +149,7 @@ func TestKilledListeners(t *testing.T) {
 func TestKilledInTheHandshake(t *testing.T) {
 	needForcedClose(t)
 	needNoLeak(t)
-	kills := 20
-	switch {
-	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
-		kills = 5
-	case os.Getenv("DLX_THOROUGH") == "1":
-		kills = 500
-	}
+	kills := coretest.Times(5, 20, 500)
 	coretest.CheckNoLeaks(t)
 	for range kills {
 		p, descriptor := offering(t)

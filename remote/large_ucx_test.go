@@ -50,7 +50,7 @@ func large(t *testing.T) {
 	}
 	d := host(t)
 	a, b := connect(t, Options{})
-	size := amount(32<<20, 64<<20, 64<<20) // more than is on its way at the same time
+	size := coretest.Times(32<<20, 64<<20, 64<<20) // more than is on its way at the same time
 	x := row(t, size, 1)
 	want := coretest.Pattern(size, 1)
 	for range rounds {

@@ -26,7 +26,7 @@ func TestTheLastRequestCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range amount(2, 20, 100) {
+		for i := range coretest.Times(2, 20, 100) {
 			from := []*core.Tensor{x, onDevice}[i%2]
 			f, err := l.Offer(from, OfferOptions{})
 			if err != nil {

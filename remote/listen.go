@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -34,30 +35,32 @@ var liveListeners = live.NewCounter("remote.Listener")
 //
 // Listen returns core.ErrInvalid if an option or the address is wrong, and the errors of [Available].
 func Listen(address string, o Options) (*Listener, error) {
-	if err := Available(); err != nil {
-		return nil, err
-	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, core.Errorf(causeError{core.ErrInvalid, err}, "remote", "Listen", "%v", err)
 	}
-	if a, ok := socket.Addr().(*net.TCPAddr); o.Insecure && (!ok || !a.IP.IsLoopback()) {
-		_ = socket.Close()
-		return nil, invalid("Listen", "%s is not on the loopback interface, and insecure connections are for that only: use a token or certificates", address)
-	}
-	return listenOn(socket, o), nil
+	return ListenOn(socket, o)
 }
 
-// listenOn makes a listener of a socket, which it owns.
-func listenOn(socket net.Listener, o Options) *Listener {
+// ListenOn is [Listen] for a socket that the program has, such as one of systemd's. The socket belongs to the listener, and is
+// closed if ListenOn fails.
+func ListenOn(socket net.Listener, o Options) (*Listener, error) {
+	if socket == nil {
+		return nil, invalid("Listen", "the socket is nil")
+	}
+	err := cmp.Or(Available(), o.check())
+	if a, ok := socket.Addr().(*net.TCPAddr); err == nil && o.Insecure && (!ok || !a.IP.IsLoopback()) {
+		err = invalid("Listen", "%s is not on the loopback interface, and insecure connections are for that only: use a token or certificates", socket.Addr())
+	}
+	if err != nil {
+		_ = socket.Close()
+		return nil, err
+	}
 	l := &Listener{options: o, socket: socket, conns: make(chan *Conn), ended: make(chan struct{})}
 	l.life, l.stop = context.WithCancel(context.Background())
 	liveListeners.Add(1)
 	go l.serve()
-	return l
+	return l, nil
 }
 
 // serve makes connections of all that connect, at most maxHandshakes at a time: one that is slow does not delay others.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dlx-go/dlx/core"
 )
 
 // full is a socket of a process that has no descriptor left, for some calls of Accept.
@@ -30,16 +32,16 @@ func TestAcceptTriesAgain(t *testing.T) {
 	ctx, enough := context.WithTimeout(t.Context(), 10*time.Second)
 	defer enough()
 	o := Options{Insecure: true}
-	if err := errors.Join(Available(), o.check()); err != nil {
-		t.Fatal(err)
-	}
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &full{Listener: socket}
 	f.calls.Store(3)
-	l := listenOn(f, o)
+	l, err := ListenOn(f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer l.Close()
 	b, err := Dial(ctx, l.Addr().String(), o)
 	if err != nil {
@@ -53,5 +55,21 @@ func TestAcceptTriesAgain(t *testing.T) {
 	defer a.Close()
 	if left := f.calls.Load(); left >= 0 {
 		t.Errorf("%d calls of Accept were to fail", left)
+	}
+}
+
+// A socket is closed if nothing can listen on it.
+func TestListenOnFails(t *testing.T) {
+	for name, o := range map[string]Options{"no way to prove who a peer is": {}, "not on the loopback interface": {Insecure: true}} {
+		socket, err := net.Listen("tcp", "0.0.0.0:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := ListenOn(socket, o); !errors.Is(err, core.ErrInvalid) || l != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := socket.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: the socket is open: %v", name, err)
+		}
 	}
 }

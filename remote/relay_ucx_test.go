@@ -83,7 +83,7 @@ func (f *fleet) passed(i int) int64 {
 func TestRelay(t *testing.T) {
 	d := host(t)
 	keep := coretest.Keep(t)
-	n, large, some := amount(5, 8, 8), amount(10, 16, 16), amount(6, 10, 10) // peers, and rows of 1 MiB of two tensors
+	n, large, some := coretest.Times(5, 8, 8), coretest.Times(10, 16, 16), coretest.Times(6, 10, 10) // peers, and rows of 1 MiB of two tensors
 	for _, c := range []struct {
 		name  string
 		x     *core.Tensor
@@ -127,11 +127,11 @@ func TestRelayWherePeersDie(t *testing.T) {
 	needForcedClose(t)
 	d := host(t)
 	keep := coretest.Keep(t)
-	rows := amount(10, 12, 12) // more than are asked for at once in each half
+	rows := coretest.Times(10, 12, 12) // more than are asked for at once in each half
 	x := keep(row(t, rows*pieceBytes, 1).Reshape(int64(rows), pieceBytes))
 	for _, width := range []int{1, 2} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			n := amount(2+2*width, 8, 8) // some peers are below those that die
+			n := coretest.Times(2+2*width, 8, 8) // some peers are below those that die
 			f := newFleet(t, n, width, x, Options{})
 			half := &gathering{divided: true} // the source has only a half at first
 			for i := range rows {

@@ -17,17 +17,6 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// amount returns how many times a test repeats what it does: in a quick run, in others, and in a thorough one.
-func amount(quick, others, thorough int) int {
-	switch {
-	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
-		return quick
-	case os.Getenv("DLX_THOROUGH") == "1":
-		return thorough
-	}
-	return others
-}
-
 // resident returns the bytes of memory that a process uses, without pages of files.
 func resident(t testing.TB, process string) int64 {
 	t.Helper()
@@ -65,7 +54,7 @@ func descriptorsOf(t testing.TB, process string) int {
 
 // Very many small tensors pass through one connection. The memory stays as it is after the first tenth.
 func TestVeryManySmallTensors(t *testing.T) {
-	n := amount(5_000, 50_000, 1_000_000)
+	n := coretest.Times(5_000, 50_000, 1_000_000)
 	d := host(t)
 	a, b := connect(t, Options{})
 	coretest.CheckNoLeaks(t)
@@ -141,7 +130,7 @@ const figuresVariable = "DLX_REMOTE_FIGURES"
 // Two processes have many connections at the same time, and each of them works. When they are closed, nothing is left, and
 // as many again take no more memory.
 func TestManyConnections(t *testing.T) {
-	n := amount(20, 100, 1000)
+	n := coretest.Times(20, 100, 1000)
 	d := host(t)
 	p, descriptor := offering(t)
 	other := strconv.Itoa(p.Process.Pid)
@@ -170,7 +159,7 @@ func TestManyConnections(t *testing.T) {
 		_ = y.Close()
 	}
 	use(first)
-	after := make([][2]int64, amount(2, 6, 3)) // the memory after each round
+	after := make([][2]int64, coretest.Times(2, 6, 3)) // the memory after each round
 	var f figures
 	for round := range after {
 		memory, descriptors := measure()

@@ -225,13 +225,7 @@ func TestTwoProcesses(t *testing.T) {
 // Processes are killed at random moments: the other process gets a typed error, no value is
 // torn, and nothing stays open.
 func TestKilledProcesses(t *testing.T) {
-	kills := 1000
-	switch {
-	case coretest.Quick() || coretest.Sanitized:
-		kills = 100
-	case os.Getenv("DLX_THOROUGH") == "1": // it takes minutes
-		kills = 10_000
-	}
+	kills := coretest.Times(100, 1000, 10_000)
 	coretest.CheckNoLeaks(t)
 	d := host(t)
 	before := coretest.Descriptors()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -167,13 +166,7 @@ func inUse(list []core.Device) map[core.DeviceID]int64 {
 // Processes that have exported memory of GPUs, and have opened that of the other process, are killed
 // at random moments. The other process has nothing of them open afterwards.
 func TestKilledProcessesWithMemoryOfDevices(t *testing.T) {
-	kills := 40
-	switch {
-	case coretest.Quick() || coretest.Sanitized:
-		kills = 6
-	case os.Getenv("DLX_THOROUGH") == "1": // it takes minutes
-		kills = 200
-	}
+	kills := coretest.Times(6, 40, 200)
 	coretest.CheckNoLeaks(t)
 	random := rand.New(rand.NewPCG(3, uint64(time.Now().UnixNano())))
 	list, err := cards(t.Context())

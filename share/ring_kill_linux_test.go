@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -131,15 +130,7 @@ func wantEnd(t testing.TB, err error) {
 	}
 }
 
-func killings() int {
-	switch {
-	case coretest.Quick() || coretest.Sanitized:
-		return 100
-	case os.Getenv("DLX_THOROUGH") == "1": // it takes minutes
-		return 10_000
-	}
-	return 1000
-}
+func killings() int { return coretest.Times(100, 1000, 10_000) }
 
 // Subscribers are killed at random moments. The publisher and another subscriber go on: no frame is
 // lost or torn, all slots are free in the end, and nothing stays open.

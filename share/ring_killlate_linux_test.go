@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -149,15 +148,7 @@ func followCards() error {
 	}
 }
 
-func lateKillings() int {
-	switch {
-	case coretest.Quick() || coretest.Sanitized:
-		return 8
-	case os.Getenv("DLX_THOROUGH") == "1": // it takes minutes
-		return 500
-	}
-	return 60
-}
+func lateKillings() int { return coretest.Times(8, 60, 500) }
 
 // Publishers are killed while the work on their frames is unfinished. The subscriber's device goes on, what was written is
 // right, and what was not is an error.

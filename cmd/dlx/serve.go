@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -169,19 +170,37 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 	if len(s.tensors) == 0 {
 		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "no tensor matches %q; dlx inspect lists the tensors of a file", f.only)
 	}
-	// Last, since a peer may connect at once, and would find a part of a model.
-	if s.listener, err = remote.Listen(f.listen, options); err != nil {
+	socket, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "%v", err)
+	}
+	offered := make(chan struct{})
+	offer := sync.OnceFunc(func() { close(offered) })
+	if s.listener, err = remote.ListenOn(later{socket, offered}, options); err != nil {
 		return nil, err
 	}
 	defer s.listener.Close()
+	defer offer() // else Close would wait for Accept
 	if err := s.offer(); err != nil {
 		return nil, err
 	}
+	offer()
 	start := time.Now()
 	a.log.Info().Str("address", s.r.Address).Int("tensors", len(s.r.Tensors)).Str("bytes", formatBytes(s.r.Bytes)).Str("names", s.names()).Msg("serving until interrupted")
 	err = s.accept(ctx)
 	s.r.Duration = time.Since(start)
 	return &s.r, err
+}
+
+// later accepts no connection before ready is closed: a peer that connects meanwhile waits, and does not find a part of a model.
+type later struct {
+	net.Listener
+	ready <-chan struct{}
+}
+
+func (l later) Accept() (net.Conn, error) {
+	<-l.ready
+	return l.Listener.Accept()
 }
 
 // serving is one call of serve.

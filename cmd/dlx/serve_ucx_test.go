@@ -287,6 +287,34 @@ func echoed(ctx context.Context, c *remote.Conn, d core.Device) error {
 	return err
 }
 
+// A peer that connects before all is offered waits.
+func TestPeersWaitForOffers(t *testing.T) {
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	l, err := remote.ListenOn(later{socket, ready}, remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	offer := sync.OnceFunc(func() { close(ready) })
+	defer offer()
+	soon, enough := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer enough()
+	if c, err := remote.Dial(soon, socket.Addr().String(), remote.Options{Insecure: true}); !errors.Is(err, context.DeadlineExceeded) {
+		_ = c.Close()
+		t.Fatalf("before: %v", err)
+	}
+	offer()
+	c, err := remote.Dial(t.Context(), socket.Addr().String(), remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+}
+
 // Certificates of an authority that both sides know are enough, and others are refused.
 func TestServeWithCertificates(t *testing.T) {
 	us, others := certificates(t), certificates(t)

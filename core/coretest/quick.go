@@ -18,3 +18,15 @@ func SkipQuick(t testing.TB, because string) {
 		t.Skipf("not a quick test: %s (DLX_THOROUGH=1 or go test without -short runs it)", because)
 	}
 }
+
+// Times returns how often a test repeats what it does: in quick runs and under sanitizers, in others, and where
+// DLX_THOROUGH=1 asks for what takes minutes.
+func Times(quick, usual, thorough int) int {
+	switch {
+	case Quick() || Sanitized:
+		return quick
+	case os.Getenv("DLX_THOROUGH") == "1":
+		return thorough
+	}
+	return usual
+}

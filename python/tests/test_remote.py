@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interrupts import interrupted
 from producer import Producer
 
 import dlx
@@ -427,37 +428,10 @@ def connect_to_nobody() -> None:
 @pytest.mark.parametrize("name", WAITS)
 def test_signals_end_each_wait(name: str) -> None:
     """The handler of a signal runs while a call waits, and its exception ends the call. Other threads run meanwhile."""
-
-    class Stop(Exception):
-        pass
-
-    calls: list[int] = []
-
-    def handler(number: int, frame: object) -> None:
-        calls.append(number)
-        if len(calls) == 2:
-            raise Stop
-
     with pair() as (c, d, listener):
         c.send(b"abc")
-        previous = signal.signal(signal.SIGUSR1, handler)
-        waiting = True
-
-        def interrupt() -> None:  # it would not run if the call kept the interpreter's lock
-            while waiting:
-                time.sleep(0.05)
-                if waiting and len(calls) < 2:
-                    os.kill(os.getpid(), signal.SIGUSR1)
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        try:
-            with pytest.raises(Stop):
-                WAITS[name](c, listener)
-        finally:
-            waiting = False
-            thread.join()
-            signal.signal(signal.SIGUSR1, previous)
+        with interrupted():
+            WAITS[name](c, listener)
         assert d.receive(timeout=LIMIT)[0].tolist() == [97, 98, 99]  # it was not lost
 
 

@@ -8,7 +8,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from connections import LIMIT, pair, socketpair
+from interrupts import interrupted
 
 import dlx
 from dlx import share
@@ -133,39 +133,11 @@ WAITS: dict[str, Callable[[share.Connection, share.Listener, dlx.Tensor], object
 @pytest.mark.parametrize("name", WAITS)
 def test_signals_end_each_wait(name: str, tmp_path: pathlib.Path) -> None:
     """The handler of a signal runs while a call waits, and its exception ends the call. Other threads run meanwhile."""
-
-    class Stop(Exception):
-        pass
-
-    calls: list[int] = []
-
-    def handler(number: int, frame: object) -> None:
-        calls.append(number)
-        if len(calls) == 2:
-            raise Stop
-
     with pair(tensors=1) as (c, d), share.listen(tmp_path / "socket") as listener:
         t = share.empty(3)
         c.send(t)
-        previous = signal.signal(signal.SIGUSR1, handler)
-        waiting = True
-
-        def interrupt() -> None:  # it would not run if the call kept the interpreter's lock
-            while waiting:
-                time.sleep(0.05)
-                if waiting and len(calls) < 2:
-                    os.kill(os.getpid(), signal.SIGUSR1)
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        try:
-            with pytest.raises(Stop):
-                WAITS[name](c, listener, t)
-        finally:
-            waiting = False
-            thread.join()
-            signal.signal(signal.SIGUSR1, previous)
-        assert len(calls) >= 2
+        with interrupted():
+            WAITS[name](c, listener, t)
         u, _ = d.receive(timeout=LIMIT)  # nothing was lost
         del u
         c.wait_released(LIMIT)
