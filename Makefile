@@ -367,19 +367,19 @@ quick-newer-drivers test-newer-drivers: export DLX_OPENCL_DRIVER := intel
 test-newer-drivers: export DLX_GL_DRIVER := mesa25
 SKIPPED_DRIVERS = @for driver in mesa intel pocl6; do if [ -f $(NEWER)/$$driver/why ]; then \
 	echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
-ON_POCL6 = DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -ldflags "$$(cat $(NEWER)/pocl6/ldflags)"
+ON_POCL6 = DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -ldflags "$$(cat $(NEWER)/pocl6/ldflags)"
 FEW_CASES := ^TestConformance$$/^(order|dlpack)$$
 quick-newer-drivers: newer-drivers ## Some cases of the conformance suite on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, where these can be had
 	$(SKIPPED_DRIVERS)
-	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '$(FEW_CASES)' ./backends/vulkan ./backends/opencl ./backends/oneapi
+	CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '$(FEW_CASES)' ./backends/vulkan ./backends/opencl ./backends/oneapi
 	if [ -f $(NEWER)/pocl6/ready ]; then $(QUICK) $(ON_POCL6) -run '$(FEW_CASES)' ./backends/oneapi; fi
 
 test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenGL, OpenCL, oneAPI, exchange, random programs and the command, and those of every device of connections, files and benchmarks, on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, those of ROCm with HIP 5.7 and 6.4, where these can be had
 	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6 $(if $(SIMULATED_HIP),hip57 hip64)
 	$(SKIPPED_DRIVERS)
-	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/webgpu ./backends/gl ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
-	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run OneAPI ./cmd/dlx
-	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run 'EveryDevice|RealBackends' ./share ./remote ./tensorfile ./benchmarks
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/webgpu ./backends/gl ./backends/opencl ./backends/oneapi ./backends/internal/clcore ./exchange ./internal/testing/soak
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run OneAPI ./cmd/dlx
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run 'EveryDevice|RealBackends' ./share ./remote ./tensorfile ./benchmarks
 	if [ -f $(NEWER)/pocl6/ready ]; then $(ON_POCL6) ./backends/opencl ./backends/oneapi ./backends/internal/clcore; fi
 	$(if $(SIMULATED_HIP),scripts/test-hip.sh $(NEWER))
 

@@ -11,7 +11,8 @@ debian_archive() {
     command -v $command >/dev/null || { echo "there is no $command"; return 1; }
   done
   # Without apt's lists, which a new machine lacks, only the name of the release tells Debian from other systems.
-  archive=$(apt-get indextargets --no-release-info --format '$(COMPONENT) $(RELEASE) $(REPO_URI)' "Created-By: Packages" |
+  # APT_CONFIG may be that of an earlier call.
+  archive=$(env -u APT_CONFIG apt-get indextargets --no-release-info --format '$(COMPONENT) $(RELEASE) $(REPO_URI)' "Created-By: Packages" |
     awk '$1 == "main" && $2 ~ /^(bookworm|trixie|forky|sid|stable|testing|unstable)$/ && !found++ { print $3 }')
   [ -n "$archive" ] || { echo "apt-get knows no archive of Debian"; return 1; }
   mkdir -p "$work"/{lists/partial,cache/archives/partial,sources}
