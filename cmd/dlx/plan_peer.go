@@ -216,7 +216,7 @@ func (a *app) planFile(ctx context.Context, path string, r *peerPlan) (peerStep,
 	return s, nil
 }
 
-// side returns the step of one of the two sides.
+// side returns the step of one of the two sides. That of the other machine is what its step would be with the UCX of this one.
 func side(where string, id core.DeviceID, bytes int64) peerStep {
 	m, reason := remote.PathOf(id)
 	s := peerStep{Where: where, Mechanism: m.String(), Reason: reason}
