@@ -23,8 +23,8 @@ type mutant[H any] struct {
 const testTimeout = 20 * time.Second
 
 // patience is how long a case waits for a mutant that never does what it should,
-// on a busy machine once more. The longer it waits, the later it looks.
-var patience = []time.Duration{300 * time.Millisecond, 15 * time.Second}
+// on a busy machine again and again. The longer it waits, the later it looks.
+var patience = []time.Duration{300 * time.Millisecond, 15 * time.Second, time.Minute}
 
 // leaves is what the simulated device cannot do, since its objects cannot leave it;
 // other tests show that the cases which need it can fail.
