@@ -14,6 +14,7 @@ import (
 
 // The script exchanges tensors with array libraries of Python.
 func TestArrayLibrariesExchangeTensors(t *testing.T) {
+	coretest.SkipQuick(t, "quick-python exchanges tensors with NumPy, and the tests of core/dlpack do")
 	coretest.BuildsProgram(t)
 	_ = open(t).Close() // skips the test if there is no driver
 	python := os.Getenv("DLX_PYTHON")
@@ -25,7 +26,7 @@ func TestArrayLibrariesExchangeTensors(t *testing.T) {
 		t.Skip("the sources are not here; the kit for machines with a GPU runs " + script)
 	}
 	library := filepath.Join(t.TempDir(), "libdlx.so")
-	if out, err := exec.Command("go", "build", "-tags=cuda", "-buildmode=c-shared", "-o", library, source).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-tags=cuda", "-buildmode=c-shared", "-o", library, source).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	out, err := exec.Command(python, script, library).CombinedOutput()

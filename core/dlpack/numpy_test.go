@@ -20,7 +20,7 @@ func TestNumPy(t *testing.T) {
 		t.Skip("DLX_PYTHON names no Python that has NumPy; make test sets it")
 	}
 	library := filepath.Join(t.TempDir(), "libdlxtest.so")
-	if out, err := exec.Command("go", "build", "-buildmode=c-shared", "-o", library, "./internal/cshared").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-o", library, "./internal/cshared").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	out, err := exec.Command(python, "numpy_check.py", library).CombinedOutput()

@@ -222,7 +222,7 @@ func TestPyArrowDevice(t *testing.T) {
 		t.Skip("builds a C library: not in short tests")
 	}
 	library := filepath.Join(t.TempDir(), "cshared.so")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", library, "./internal/cshared").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-o", library, "./internal/cshared").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	program, err := os.ReadFile(filepath.Join("internal", "cshared", "check.py"))

@@ -196,7 +196,7 @@ func firstDifference(a, b []byte) int {
 
 // rounds is how many of n random copies a test makes: fewer where each takes long.
 func rounds(n int) int {
-	if coretest.Sanitized {
+	if coretest.Sanitized || coretest.Quick() {
 		return n / 5
 	}
 	return n
