@@ -20,9 +20,14 @@ import (
 // results must be the same, because work on a tensor happens in the order of the program, whichever streams
 // it uses. A failure prints the steps of the program, and the seed that repeats it.
 //
+// A quick test ([coretest.Quick]) runs a quarter of the programs.
+//
 // After some programs, the device is closed and another one is opened. Of the options, Seed, Timeout (for each program) and
 // Peer, whose device then takes part, apply.
 func Programs(t *testing.T, open func(testing.TB) core.Device, n int, o Options) {
+	if coretest.Quick() {
+		n = (n + 3) / 4
+	}
 	cfg := newConfig(o)
 	t.Logf("random programs are those of %s", seedText(cfg.Seed))
 	for first := 0; first < n && !t.Failed(); first += programsOfDevice {

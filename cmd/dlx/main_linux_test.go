@@ -94,13 +94,14 @@ func TestTheRealProgram(t *testing.T) {
 // built is the program once it was linked, which takes seconds.
 var built []byte
 
-// buildDLX builds the program.
+// buildDLX builds the program with no backend but the CPU's. The tests that run it use only the host, and each of its
+// processes, of which some tests start many, would load every driver.
 func buildDLX(t *testing.T) string {
 	t.Helper()
 	coretest.BuildsProgram(t)
 	program := filepath.Join(t.TempDir(), "dlx")
 	if built == nil {
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags=", "-o", program, ".").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		var err error
