@@ -13,10 +13,13 @@ import (
 // and all work on dst are done and the elements are converted, or returns ctx's error if ctx
 // ends first.
 //
-// A device that is a [Converter] converts its own elements. Elsewhere the host converts.
-// Elements on a device are then copied to the host and back by that device, in
-// pieces of a few MiB, which take turns with the conversion. If both types have the same
-// bits, as int32 and uint32 do, the device copies the elements to dst instead.
+// A device that is a [Converter] converts its own elements, and those that come from the host
+// or go there, if that copies fewer bytes. It then holds a part of the smaller tensor, of at
+// most 32 MiB, in memory of its own. If it has no memory for that or does not support the
+// conversion after all, or if no device converts, the host does. Elements on a device are then
+// copied to the host and back by that device, in pieces of a few MiB, which take turns with the
+// conversion. If both types have the same bits, as int32 and uint32 do, the device copies the
+// elements to dst instead.
 //
 // Bools, integers of 1 to 8, 16, 32 and 64 bits, and all floating-point types of DLPack
 // convert to each other and to complex types. Complex types convert only to complex types.
@@ -53,8 +56,8 @@ func Convert(ctx context.Context, dst, src *Tensor) error {
 // AsType returns a new row-major tensor with the elements of t converted to another type. If
 // t lies on an opened device whose memory the host does not access, the result lies on that
 // device. Otherwise it lies in host memory. The caller closes it. AsType blocks, converts and
-// fails as [Convert] does; the elements of a device go through the host. AsType also returns
-// ErrOutOfMemory, or an error of [Device.Alloc], if the memory cannot be allocated.
+// fails as [Convert] does. It also returns ErrOutOfMemory, or an error of [Device.Alloc], if the
+// memory of the result cannot be allocated.
 func (t *Tensor) AsType(ctx context.Context, dtype DType) (*Tensor, error) {
 	const call = "AsType"
 	b, err := convertibleBuffer(t, call)

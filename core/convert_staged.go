@@ -9,7 +9,7 @@ import (
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// Where no device has a kernel for a conversion, elements on a device are converted by the
+// Where no device converts, elements on a device are converted by the
 // host: in place if the device is its processor, and else a piece at a time.
 
 // convertibleBuffer returns the buffer of a tensor that the host reaches, or the opened device
@@ -39,6 +39,7 @@ type staged struct {
 	from Device // that src lies on
 
 	in, out *Tensor // host memory for a piece before and after its conversion; nil before the first
+	there   *Tensor // memory of the device that converts, for a part of the host's tensor; nil before the first
 }
 
 // convertStaged converts src to dst, which lie in the memory of the buffers to and from, at
@@ -69,11 +70,11 @@ func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from 
 			return err
 		}
 	}
-	return s.run(dst, src, scaling)
+	return inParts(dst, src, scaling, staging.PieceBytes, s.piece)
 }
 
 func (s *staged) close() {
-	_, _ = s.in.Close(), s.out.Close()
+	_, _, _ = s.in.Close(), s.out.Close(), s.there.Close()
 }
 
 // copy has the device copy the elements, and reports true, if they are whole bytes that the
@@ -96,17 +97,20 @@ func (s *staged) copy(dst, src *Tensor, from *Buffer) (done bool, err error) {
 	return true, copyAll(s.ctx, d, nil, []*Tensor{dst}, []*Tensor{same})
 }
 
-// run converts src to dst in pieces of a bounded size.
-func (s *staged) run(dst, src *Tensor, scaling Scaling) error {
+// part converts a part of src to the same part of dst.
+type part func(dst, src *Tensor, scaling Scaling) error
+
+// inParts calls f for parts of a conversion. The larger side of each has at most limit bytes, unless it cannot be divided so.
+func inParts(dst, src *Tensor, scaling Scaling, limit int64, f part) error {
 	axis, step := -1, int64(0)
-	if bytes := max(dst.NumBytes(), src.NumBytes()); bytes > staging.PieceBytes {
-		axis, step = divide(dst, src, bytes)
+	if bytes := max(dst.NumBytes(), src.NumBytes()); bytes > limit {
+		axis, step = divide(dst, src, bytes, limit)
 	}
 	if axis < 0 {
-		return s.piece(dst, src, scaling)
+		return f(dst, src, scaling)
 	}
 	for i, n := int64(0), dst.layout.Dim(axis); i < n; i += step {
-		if err := s.slice(dst, src, axis, i, min(i+step, n), scaling.part(axis, i, min(i+step, n))); err != nil {
+		if err := inPartsOfSlice(dst, src, axis, i, min(i+step, n), scaling, limit, f); err != nil {
 			return err
 		}
 	}
@@ -114,9 +118,9 @@ func (s *staged) run(dst, src *Tensor, scaling Scaling) error {
 }
 
 // divide returns the first axis along which tensors of one shape, of which the larger one has
-// so many bytes, can be divided, and the extent of a piece; -1 if there is none. The parts of
+// so many bytes, can be divided, and the extent of a part; -1 if there is none. The parts of
 // packed tensors begin at bytes.
-func divide(dst, src *Tensor, bytes int64) (axis int, step int64) {
+func divide(dst, src *Tensor, bytes, limit int64) (axis int, step int64) {
 	for axis, n := range dst.layout.shape() {
 		unit := int64(1)
 		for _, t := range []*Tensor{dst, src} {
@@ -124,7 +128,7 @@ func divide(dst, src *Tensor, bytes int64) (axis int, step int64) {
 				unit *= 2
 			}
 		}
-		step := max(unit, staging.PieceBytes/max(1, bytes/max(1, n))/unit*unit)
+		step := max(unit, limit/max(1, bytes/max(1, n))/unit*unit)
 		if step < n {
 			return axis, step
 		}
@@ -132,8 +136,8 @@ func divide(dst, src *Tensor, bytes int64) (axis int, step int64) {
 	return -1, 0
 }
 
-// slice converts a part of an axis.
-func (s *staged) slice(dst, src *Tensor, axis int, start, stop int64, scaling Scaling) error {
+// inPartsOfSlice calls inParts for a part of an axis.
+func inPartsOfSlice(dst, src *Tensor, axis int, start, stop int64, scaling Scaling, limit int64, f part) error {
 	d, err := dst.Slice(axis, start, stop, 1)
 	if err != nil {
 		return err
@@ -144,7 +148,7 @@ func (s *staged) slice(dst, src *Tensor, axis int, start, stop int64, scaling Sc
 		return err
 	}
 	defer x.Close()
-	return s.run(d, x, scaling)
+	return inParts(d, x, scaling.part(axis, start, stop), limit, f)
 }
 
 // piece converts src to dst at once.
@@ -181,11 +185,17 @@ func (s *staged) onHost(buffer **Tensor, d Device, t *Tensor) (*Tensor, error) {
 	if d == nil {
 		return t.Share()
 	}
+	return s.like(buffer, t, func(n int64) (*Tensor, error) { return newHost(s.call, TypeUint8, []int64{n}, 0) })
+}
+
+// like returns a row-major tensor like t in the memory of *buffer. If that is too small, alloc makes another one. The
+// caller closes the result.
+func (s *staged) like(buffer **Tensor, t *Tensor, alloc func(bytes int64) (*Tensor, error)) (*Tensor, error) {
 	n := t.NumBytes()
 	if *buffer == nil || (*buffer).NumBytes() < n {
 		_ = (*buffer).Close()
 		var err error
-		if *buffer, err = newHost(s.call, TypeUint8, []int64{n}, 0); err != nil {
+		if *buffer, err = alloc(n); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"reflect"
 )
 
@@ -73,45 +74,36 @@ func converter(d Device, dst, src DType, s Scaling) Converter {
 }
 
 // byDevice has a device convert, and reports true, if one can: where both tensors lie, or where one lies and
-// fewer bytes go there before the conversion, or come from there after it, than without.
+// fewer bytes go there before the conversion, or come from there after it, than without. If the device has no memory
+// for that, or finds only now that it does not support it, the host is to convert, also what is converted already.
 func (s *staged) byDevice(dst, src *Tensor, scaling Scaling) (done bool, err error) {
+	d, by := s.to, s.near
 	switch {
-	case s.to != nil && s.from != nil:
-		if reflect.TypeOf(s.to).Comparable() && s.to == s.from {
-			if c := converter(s.to, dst.dtype, src.dtype, scaling); c != nil {
-				return true, c.ConvertOn(s.ctx, nil, dst, src, scaling)
-			}
+	case s.to == nil:
+		d = s.from
+		if dst.NumBytes() >= src.NumBytes() {
+			return false, nil
 		}
-	case s.to != nil && src.NumBytes() < dst.NumBytes():
-		if c := converter(s.to, dst.dtype, src.dtype, scaling); c != nil {
-			return true, s.near(s.to, src, func(there *Tensor) error {
-				if err := s.to.Copy(s.ctx, nil, there, src); err != nil {
-					return err
-				}
-				return c.ConvertOn(s.ctx, nil, dst, there, scaling)
-			})
+	case s.from == nil:
+		if src.NumBytes() >= dst.NumBytes() {
+			return false, nil
 		}
-	case s.from != nil && dst.NumBytes() < src.NumBytes():
-		if c := converter(s.from, dst.dtype, src.dtype, scaling); c != nil {
-			return true, s.near(s.from, dst, func(there *Tensor) error {
-				if err := c.ConvertOn(s.ctx, nil, there, src, scaling); err != nil {
-					return err
-				}
-				return s.from.Copy(s.ctx, nil, dst, there)
-			})
+	case !reflect.TypeOf(s.to).Comparable() || s.to != s.from:
+		return false, nil
+	default:
+		by = func(_ Device, c Converter, dst, src *Tensor, scaling Scaling) error {
+			return c.ConvertOn(s.ctx, nil, dst, src, scaling)
 		}
 	}
-	return false, nil
-}
-
-// near calls f with a row-major tensor like t on a device.
-func (s *staged) near(d Device, t *Tensor, f func(*Tensor) error) error {
-	there, err := newOn(s.ctx, s.call, d, t.NumBytes(), Spec{DType: t.dtype, Shape: t.layout.shape()}, AllocOptions{})
-	if err != nil {
-		return err
+	c := converter(d, dst.dtype, src.dtype, scaling)
+	if c == nil {
+		return false, nil
 	}
-	defer there.Close()
-	return f(there)
+	err = by(d, c, dst, src, scaling)
+	if errors.Is(err, ErrNotSupported) || errors.Is(err, ErrOutOfMemory) {
+		return false, nil
+	}
+	return true, err
 }
 
 // viewed returns t as the host sees it, if its device prefers that the host converts and the host can use the

@@ -102,7 +102,9 @@ func TestConvertOnEveryDevice(t *testing.T) {
 }
 
 func TestConvertOnSimulatedDevices(t *testing.T) {
-	for name, o := range map[string]coretest.Options{"addresses": {}, "handles": {Opaque: true}, "the host waits": {HostWaits: true}} {
+	for name, o := range map[string]coretest.Options{
+		"addresses": {}, "handles": {Opaque: true}, "the host waits": {HostWaits: true}, "the device converts": {Converts: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			_, d := slowDevice(t, o)
 			convertOn(t, d)
