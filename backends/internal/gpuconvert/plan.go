@@ -15,6 +15,10 @@ const (
 	MaxAxes = 4
 	// MaxChannels is how many elements along the axis of the channels an invocation converts.
 	MaxChannels = 4
+	// MaxNumbers is how many numbers a Scale or an Offset may have. Each dispatch has those of MaxChannels indices, or of
+	// one if they lie far apart, so that this bounds the dispatches of a conversion, which all are prepared at once. Where
+	// there are more, the host converts.
+	MaxNumbers = 4096
 	// GroupSize is how many invocations a group has.
 	GroupSize = 64
 )
@@ -82,6 +86,9 @@ func Supports(backend string, dst, src core.DType, s core.Scaling) error {
 		return refuse("the kernel scales in float32, and a conversion from %v to %v that does not scale wraps around", src, dst)
 	}
 	for _, list := range [][]float32{s.Scale, s.Offset} {
+		if n := len(list); n > MaxNumbers {
+			return refuse("there are factors or offsets of %d channels, and at most %d are supported: each dispatch of the kernel has those of %d", n, MaxNumbers, MaxChannels)
+		}
 		for _, x := range list {
 			if m := math.Abs(float64(x)); m != 0 && (m < 0x1p-100 || m > 0x1p100) {
 				return refuse("a factor or offset of %v may give numbers that devices round in different ways", x)

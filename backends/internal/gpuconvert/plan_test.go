@@ -34,6 +34,42 @@ func TestSupports(t *testing.T) {
 	}
 }
 
+// A dispatch has the numbers of a few channels, so that their number bounds that of the dispatches. One number for all
+// elements needs no bound.
+func TestSupportsFewChannels(t *testing.T) {
+	numbers := make([]float32, gpuconvert.MaxNumbers+1)
+	for i := range numbers {
+		numbers[i] = 0.5
+	}
+	for _, s := range []core.Scaling{{Scale: numbers}, {Offset: numbers}} {
+		if err := gpuconvert.Supports("test", core.TypeFloat32, core.TypeUint8, s); !errors.Is(err, core.ErrNotSupported) {
+			t.Errorf("%d and %d numbers: %v", len(s.Scale), len(s.Offset), err)
+		}
+	}
+	most := core.Scaling{Scale: numbers[1:], Offset: numbers[1:]}
+	if err := gpuconvert.Supports("test", core.TypeFloat32, core.TypeUint8, most); err != nil {
+		t.Error(err)
+	}
+	src, err := core.FromSlice(make([]uint8, 2*gpuconvert.MaxNumbers), 2, gpuconvert.MaxNumbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := core.FromSlice(make([]float32, 2*gpuconvert.MaxNumbers), 2, gpuconvert.MaxNumbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dst.Close()
+	most.Axis = 1
+	count := 0
+	for range gpuconvert.Plan(dst, src, most, gpuconvert.Limits{Range: 1 << 30, Alignment: 4, Groups: 65535}) {
+		count++
+	}
+	if want := gpuconvert.MaxNumbers / gpuconvert.MaxChannels; count != want {
+		t.Errorf("%d dispatches, want %d", count, want)
+	}
+}
+
 // element is one that a dispatch converts: where it lies, in bytes, and its numbers.
 type element struct {
 	dst, src      int64
