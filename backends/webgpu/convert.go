@@ -3,7 +3,9 @@
 package webgpu
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
@@ -51,18 +53,17 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 			return d.Errorf(core.ErrNotSupported, "ConvertOn", "a tensor ends within the last 4 bytes of its WGPUBuffer, whose size is not a multiple of 4: use a Clone")
 		}
 	}
-	apart := int64(0)
+	var copies []copied
+	size := int64(0)
 	if to.handle == from.handle {
-		for i := range list {
-			apart += list[i].apart()
-		}
+		copies, size = apartFrom(list)
 	}
-	return d.enqueue(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, onDevice(apart, func() (*wgpu.Work, error) {
+	return d.enqueue(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, onDevice(size, func() (*wgpu.Work, error) {
 		r := recording{device: d}
 		defer r.giveBack()
 		var err error
-		if apart > 0 {
-			err = r.readCopies(list, apart)
+		if size > 0 {
+			err = r.readCopies(list, copies, size)
 		}
 		if err == nil {
 			err = r.launch(list)
@@ -74,26 +75,46 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	}))
 }
 
-// apart is the room for a copy of what a dispatch reads.
-func (l *launch) apart() int64 { return (l.src.Size + constantsRoom - 1) &^ (constantsRoom - 1) }
+// copied is a range of a buffer, and where its copy lies in another one.
+type copied struct {
+	from wgpu.Range
+	at   int64
+}
 
-// readCopies adds copies of what dispatches read to a buffer of size bytes, and lets them read that: their windows lie in one
-// buffer, which a shader cannot both read and write.
-func (r *recording) readCopies(list []launch, size int64) error {
+// apartFrom returns what is copied to a buffer of size bytes, so that the launches can read there: their windows lie in one
+// buffer, which a shader cannot both read and write. It moves the windows. Those that overlap, as the windows for some channels
+// each do, are copied once.
+func apartFrom(list []launch) (copies []copied, size int64) {
+	order := make([]*launch, len(list))
+	for i := range list {
+		order[i] = &list[i]
+	}
+	slices.SortFunc(order, func(a, b *launch) int { return cmp.Compare(a.src.Offset, b.src.Offset) })
+	for _, l := range order {
+		if n := len(copies) - 1; n < 0 || copies[n].from.Offset+copies[n].from.Size < l.src.Offset {
+			copies = append(copies, copied{l.src, size})
+		}
+		c := &copies[len(copies)-1]
+		into := l.src.Offset - c.from.Offset
+		c.from.Size = max(c.from.Size, into+l.src.Size)
+		size = c.at + (c.from.Size+constantsRoom-1)&^(constantsRoom-1)
+		l.src.Offset = c.at + into
+	}
+	return copies, size
+}
+
+// readCopies adds the copies of apartFrom to a buffer of size bytes, and lets the launches read that.
+func (r *recording) readCopies(list []launch, copies []copied, size int64) error {
 	temporary, err := r.take(size)
 	if err != nil {
 		return err
 	}
-	from, at := make([]wgpu.Range, len(list)), int64(0)
 	for i := range list {
-		l := &list[i]
-		from[i] = l.src
-		l.src.Buffer, l.src.Offset = temporary.handle, at
-		at += l.apart()
+		list[i].src.Buffer = temporary.handle
 	}
 	r.add("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) {
-		for i, f := range from {
-			e.Copy(temporary.handle, list[i].src.Offset, f.Buffer, f.Offset, f.Size)
+		for _, c := range copies {
+			e.Copy(temporary.handle, c.at, c.from.Buffer, c.from.Offset, c.from.Size)
 		}
 	})
 	return nil
