@@ -38,17 +38,19 @@ type BatchOptions struct {
 }
 
 // Batch returns a row-major tensor of shape (images, channels, height, width), or that of another order, on device d
-// with the pixels of images of one size. The caller closes it. Every pixel is read once: it is converted where that
-// moves fewer bytes, see core.ConvertScaled, and Batch returns when all are.
+// with the pixels of images of one size. The caller closes it. Batch returns when all pixels are converted, which happens
+// where that moves fewer bytes, see core.ConvertScaled.
 //
 //	batch, err := dlximage.Batch(ctx, frames, gpu, dlximage.BatchOptions{Scale: []float32{1. / 255}})
 //
-// Images that From takes are read in place, with their channels as they are: those of RGBA are multiplied by
-// alpha, those of NRGBA are not. All others, such as YCbCr, are drawn as RGBA first. Batch returns
+// The pixels of *image.RGBA, NRGBA, Gray and Alpha are read in place, once, with their channels as they are: those of RGBA
+// are multiplied by alpha, those of NRGBA are not. All other images, such as YCbCr, are first drawn as RGBA, and the result
+// of that is read. Several goroutines do so at the same time, each with memory for one image. Batch returns
 //
-//   - core.ErrInvalid if there are no images, or one is nil, if d is nil, or if an option is not known or does not fit
-//     the channels;
+//   - core.ErrInvalid if there are no images, or one is nil, if d is nil, if an option is not known or does not fit
+//     the channels, or if drawing an image panics, as it does if its fields contradict each other;
 //   - core.ErrLayout if the sizes differ, or an image has fewer channels than are taken, but more than one;
+//   - core.ErrOutOfMemory if there is no memory to draw an image;
 //   - the errors of From, core.Empty and core.ConvertScaled.
 func Batch(ctx context.Context, images []image.Image, d core.Device, o BatchOptions) (*core.Tensor, error) {
 	const call = "Batch"
@@ -68,14 +70,17 @@ func Batch(ctx context.Context, images []image.Image, d core.Device, o BatchOpti
 	case o.Channels != 1 && o.Channels != 3 && o.Channels != 4:
 		return nil, core.Errorf(core.ErrInvalid, backend, call, "BatchOptions.Channels is %d: pass 1, 3 or 4", o.Channels)
 	}
-	b := &batch{options: o, pixels: make([]*core.Tensor, 0, len(images))}
-	defer b.close()
-	for i, m := range images {
-		if err := b.add(m); err != nil {
+	b := &batch{options: o, images: images}
+	for i := range images {
+		if err := b.check(i); err != nil {
 			return nil, core.Errorf(err, backend, call, "image %d", i)
 		}
 	}
-	shape := append([]int64{int64(len(images))}, b.pixels[0].Shape()...)
+	height, width, channels := int64(b.size.Y), int64(b.size.X), int64(o.Channels)
+	shape := []int64{int64(len(images)), channels, height, width}
+	if o.Order == NHWC {
+		shape = []int64{int64(len(images)), height, width, channels}
+	}
 	t, err := core.Empty(ctx, d, o.DType, shape, o.Alloc)
 	if err != nil {
 		return nil, err
@@ -90,41 +95,61 @@ func Batch(ctx context.Context, images []image.Image, d core.Device, o BatchOpti
 // batch is the images of a call of Batch.
 type batch struct {
 	options BatchOptions
-	pixels  []*core.Tensor // of each image, with the axes of the result
+	images  []image.Image
+	size    image.Point // of each
 }
 
-func (b *batch) close() {
-	for _, t := range b.pixels {
-		_ = t.Close()
-	}
-}
-
-// add adds the pixels of an image.
-func (b *batch) add(m image.Image) error {
-	var t *core.Tensor
-	var err error
+// inPlace returns how many channels an image has whose pixels are read in place; 0 if it is drawn.
+func inPlace(m image.Image) int64 {
 	switch m.(type) {
-	case *image.RGBA, *image.NRGBA, *image.Gray, *image.Alpha:
-		t, err = From(m)
-	default:
-		t, err = Copy(m)
+	case *image.RGBA, *image.NRGBA:
+		return 4
+	case *image.Gray, *image.Alpha:
+		return 1
 	}
-	if err != nil {
-		return err
+	return 0
+}
+
+// check checks of an image what can be checked before its pixels are read.
+func (b *batch) check(i int) error {
+	m := b.images[i]
+	if missing(m) {
+		return isNil("Batch")
 	}
-	channels := int64(b.options.Channels)
-	height, width, has := t.Layout().Dim(0), t.Layout().Dim(1), t.Layout().Dim(2)
+	size := sizeOf(m)
+	if i == 0 {
+		b.size = size
+	}
+	switch {
+	case size != b.size:
+		return core.Errorf(core.ErrLayout, backend, "Batch", "it has %v pixels, and the first has %v", size, b.size)
+	case b.options.Channels == 1 && inPlace(m) != 1:
+		return core.Errorf(core.ErrLayout, backend, "Batch", "the image has 4 channels, and one is to be taken: convert it to image.Gray")
+	}
+	return nil
+}
+
+// pixels returns the pixels of an image with the axes of the result. The caller closes it. An image that is not read in place
+// is drawn into *room, which is for the next one when the result was read.
+func (b *batch) pixels(m image.Image, room **image.RGBA) (t *core.Tensor, err error) {
+	has := inPlace(m)
+	if has == 0 {
+		if *room, err = drawInto(*room, m); err != nil {
+			return nil, err
+		}
+		m, has = *room, 4
+	}
+	if t, err = From(m); err != nil {
+		return nil, err
+	}
 	replace := func(v *core.Tensor, e error) {
 		_ = t.Close()
 		t, err = v, e
 	}
-	switch {
-	case has == 1:
+	height, width, channels := int64(b.size.Y), int64(b.size.X), int64(b.options.Channels)
+	if has == 1 {
 		replace(t.Broadcast(height, width, channels))
-	case channels == 1:
-		_ = t.Close()
-		return core.Errorf(core.ErrLayout, backend, "Batch", "the image has %d channels, and one is to be taken: convert it to image.Gray", has)
-	default:
+	} else {
 		replace(t.Slice(2, 0, channels, 1))
 	}
 	if err == nil && b.options.Mirror && width > 1 {
@@ -133,51 +158,54 @@ func (b *batch) add(m image.Image) error {
 	if err == nil && b.options.Order == NCHW {
 		replace(t.Permute(2, 0, 1))
 	}
-	if err != nil {
-		return err
-	}
-	b.pixels = append(b.pixels, t)
-	if first := b.pixels[0]; !t.Layout().SameShape(first.Layout()) {
-		return core.Errorf(core.ErrLayout, backend, "Batch", "it is not of the size of the first: the shapes are %v and %v", t.Shape(), first.Shape())
-	}
-	return nil
+	return t, err
 }
 
-// fill converts the images into their parts of t, several at a time if the host does.
+// deviceWorkers bounds how many images are drawn or copied to a device at the same time. One draws an image, which takes several
+// times as long as its copy, while others copy theirs, and each also has memory on the device.
+const deviceWorkers = 4
+
+// fill converts the images into their parts of t, several at a time.
 func (b *batch) fill(ctx context.Context, t *core.Tensor) error {
 	scaling := core.Scaling{Scale: b.options.Scale, Offset: b.options.Offset}
 	if b.options.Order == NHWC {
 		scaling.Axis = 2
 	}
-	one := func(i int) error {
+	one := func(i int, room **image.RGBA) error {
+		pixels, err := b.pixels(b.images[i], room)
+		if err != nil {
+			return core.Errorf(err, backend, "Batch", "image %d", i)
+		}
+		defer pixels.Close()
 		part, err := t.Index(0, int64(i))
 		if err != nil {
 			return err
 		}
 		defer part.Close()
-		return core.ConvertScaled(ctx, part, b.pixels[i], scaling)
+		return core.ConvertScaled(ctx, part, pixels, scaling)
 	}
-	workers := 1
-	if t.DeviceID().Type.HostAccessible() {
-		workers = min(runtime.GOMAXPROCS(0), len(b.pixels))
+	workers := min(runtime.GOMAXPROCS(0), len(b.images))
+	if !t.DeviceID().Type.HostAccessible() {
+		workers = min(workers, deviceWorkers)
 	}
 	var next atomic.Int64
-	errs := make([]error, workers)
-	work := func(w int) {
-		for i := next.Add(1) - 1; i < int64(len(b.pixels)) && errs[w] == nil; i = next.Add(1) - 1 {
-			errs[w] = one(int(i))
+	var failed atomic.Pointer[error]
+	work := func() {
+		var room *image.RGBA
+		for i := next.Add(1) - 1; i < int64(len(b.images)) && failed.Load() == nil; i = next.Add(1) - 1 {
+			if err := one(int(i), &room); err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
 		}
 	}
 	var wait sync.WaitGroup
-	for w := range workers - 1 {
-		wait.Go(func() { work(w + 1) })
+	for range workers - 1 {
+		wait.Go(work)
 	}
-	work(0)
+	work()
 	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := failed.Load(); err != nil {
+		return *err
 	}
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cpu"
@@ -160,5 +163,65 @@ func TestBatchIsRefused(t *testing.T) {
 		if x, err := dlximage.Batch(c.ctx, c.images, c.d, c.o); !errors.Is(err, c.want) || x != nil {
 			t.Errorf("%s: %v, %v, want %v", name, x, err, c.want)
 		}
+	}
+}
+
+// opaque is an image of a type that is not known, which counts the images whose drawing has begun.
+type opaque struct {
+	image.Image
+	once  sync.Once
+	drawn *atomic.Int64
+}
+
+func (m *opaque) At(x, y int) color.Color {
+	m.once.Do(func() { m.drawn.Add(1) })
+	return m.Image.At(x, y)
+}
+
+// Images are drawn by those that convert them, each in its own memory, which is used again.
+func TestBatchDrawsInBoundedMemory(t *testing.T) {
+	const count = 40
+	var drawn, done atomic.Int64
+	var mu sync.Mutex
+	rooms := make(map[*uint8]bool)
+	ahead := int64(0)
+	d := coretest.OpenSimulated(t, coretest.Options{Converts: true, Log: t.Logf, Submit: func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if reads[0].DeviceID() == core.CPU {
+			pixels, err := core.Values[uint8](reads[0])
+			if err != nil {
+				return err
+			}
+			rooms[&pixels[0]] = true
+			ahead = max(ahead, drawn.Load()-done.Add(1)+1)
+		}
+		return stream.Submit(ctx, s, writes, reads, enqueue)
+	}})
+	images := make([]image.Image, count)
+	for i := range images {
+		images[i] = &opaque{Image: painted(0), drawn: &drawn}
+	}
+	batch, err := dlximage.Batch(t.Context(), images, d, dlximage.BatchOptions{Channels: 4, Order: dlximage.NHWC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch.Close()
+	if most := runtime.GOMAXPROCS(0); done.Load() != count || len(rooms) > most || ahead > int64(most) {
+		t.Errorf("%d images were drawn in %d places, up to %d ahead; want %d in at most %d", done.Load(), len(rooms), ahead, count, most)
+	}
+}
+
+// The fields of an image may contradict each other, and an image of another package may panic.
+func TestBatchOfBrokenImages(t *testing.T) {
+	broken := painted(2).(*image.YCbCr)
+	broken.Cb = broken.Cb[:1]
+	for name, d := range devices(t) {
+		if x, err := dlximage.Batch(t.Context(), []image.Image{painted(0), broken, painted(2)}, d, dlximage.BatchOptions{}); !errors.Is(err, core.ErrInvalid) || x != nil {
+			t.Errorf("%s: %v, %v, want ErrInvalid", name, x, err)
+		}
+	}
+	if x, err := dlximage.Copy(broken); !errors.Is(err, core.ErrInvalid) || x != nil {
+		t.Errorf("Copy: %v, %v, want ErrInvalid", x, err)
 	}
 }

@@ -19,7 +19,8 @@
 // # Batches
 //
 // Batch makes of images of one size what a network for images expects: one tensor of float32, or another type, on any
-// device, with the channels before the rows, and each channel scaled. It reads every pixel once.
+// device, with the channels before the rows, and each channel scaled. It reads the pixels of RGBA, NRGBA, Gray and Alpha images
+// once, in place. All others it first draws as RGBA, several at a time, each in memory that is used again.
 //
 // # 16 bits
 //

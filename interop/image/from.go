@@ -136,24 +136,53 @@ func ratio(r image.YCbCrSubsampleRatio) (horizontal, vertical int, ok bool) {
 
 // Copy returns a tensor of uint8 and shape (height, width, 4) with a copy of the pixels of m as RGBA, whose colors are
 // multiplied by alpha, as image.RGBA has them. It takes any image. The caller closes it. Copy returns core.ErrInvalid
-// if m is nil, and core.ErrOutOfMemory if the copy does not fit into memory.
+// if m is nil, or if drawing it panics, as it does if its fields contradict each other, and core.ErrOutOfMemory if the copy
+// does not fit into memory.
 func Copy(m image.Image) (*core.Tensor, error) {
-	if v := reflect.ValueOf(m); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if missing(m) {
 		return nil, isNil("Copy")
 	}
-	r := m.Bounds()
-	if r.Empty() {
-		return core.FromSlice([]uint8{}, int64(max(r.Dy(), 0)), int64(max(r.Dx(), 0)), 4)
+	drawn, err := drawInto(nil, m)
+	if err != nil {
+		return nil, err
 	}
-	if int64(r.Dx()) > (1<<40)/int64(r.Dy()) {
-		return nil, core.Errorf(core.ErrOutOfMemory, backend, "Copy", "an image of %v cannot be allocated", r.Size())
-	}
-	if err := hostmem.Check(4 * int64(r.Dx()) * int64(r.Dy())); err != nil {
-		return nil, core.Errorf(core.ErrOutOfMemory, backend, "Copy", "an image of %v cannot be allocated: %v", r.Size(), err)
-	}
-	drawn := image.NewRGBA(image.Rect(0, 0, r.Dx(), r.Dy()))
-	draw.Draw(drawn, drawn.Rect, m, r.Min, draw.Src)
 	return From(drawn)
+}
+
+// missing reports whether m is nil, or a nil pointer.
+func missing(m image.Image) bool {
+	v := reflect.ValueOf(m)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// sizeOf returns the width and the height of m.
+func sizeOf(m image.Image) image.Point {
+	r := m.Bounds()
+	return image.Pt(max(r.Dx(), 0), max(r.Dy(), 0))
+}
+
+// drawInto draws m as RGBA into room, or into new memory if room is not of its size.
+func drawInto(room *image.RGBA, m image.Image) (drawn *image.RGBA, err error) {
+	size := sizeOf(m)
+	if size.X == 0 || size.Y == 0 {
+		return &image.RGBA{Rect: image.Rectangle{Max: size}}, nil
+	}
+	if room == nil || room.Rect.Size() != size {
+		if int64(size.X) > (1<<40)/int64(size.Y) {
+			return nil, core.Errorf(core.ErrOutOfMemory, backend, "Copy", "an image of %v cannot be allocated", size)
+		}
+		if err := hostmem.Check(4 * int64(size.X) * int64(size.Y)); err != nil {
+			return nil, core.Errorf(core.ErrOutOfMemory, backend, "Copy", "an image of %v cannot be allocated: %v", size, err)
+		}
+		room = image.NewRGBA(image.Rectangle{Max: size})
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			drawn, err = nil, core.Errorf(core.ErrInvalid, backend, "Copy", "drawing %T panicked: %v", m, p)
+		}
+	}()
+	draw.Draw(room, room.Rect, m, m.Bounds().Min, draw.Src)
+	return room, nil
 }
 
 // Copy16 returns a tensor of uint16 and shape (height, width, channels) with a copy of the pixels of m, an
