@@ -146,8 +146,11 @@ func (c *Conn) finished(number uint64) {
 	}
 }
 
-// credit tells the peer how many tensors were received, if the peer waits for that or may soon.
+// credit tells the peer how many tensors were received, if the peer waits for that or may soon. One call at a time chooses a number
+// and sends it, since the numbers must not become smaller.
 func (c *Conn) credit() error {
+	c.crediting.Lock()
+	defer c.crediting.Unlock()
 	c.mu.Lock()
 	n := c.received
 	due := c.err == nil && n > c.told && (n-c.told >= uint64(c.options.Limits.Tensors+1)/2 || c.asked > c.told && n >= c.asked)
