@@ -58,6 +58,13 @@ func connect(t testing.TB, o Options) (dialed, accepted *Conn) {
 	return dialed, accepted
 }
 
+// setFor sets a variable until the test ends.
+func setFor[T any](t testing.TB, variable *T, value T) {
+	before := *variable
+	*variable = value
+	t.Cleanup(func() { *variable = before })
+}
+
 // row makes a tensor of n bytes with a pattern.
 func row(t testing.TB, n int, seed uint64) *core.Tensor {
 	t.Helper()

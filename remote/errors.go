@@ -89,6 +89,9 @@ var errStalled = fmt.Errorf("a request has stalled: %w", os.ErrDeadlineExceeded)
 
 var errToken = errors.New("wrong token")
 
+// errFull is the cause of the end of a connection that nobody accepts, and for which there is no room.
+var errFull = errors.New("too many connections wait")
+
 // told is the error of a connection that the peer has ended by a goodbye.
 func (o *Options) told(g goodbye) error {
 	switch g.reason {
@@ -97,11 +100,7 @@ func (o *Options) told(g goodbye) error {
 	case reasonVersion:
 		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, g.text)
 	case reasonRefused:
-		cause := io.EOF
-		if o.Insecure { // so the peer is not
-			cause = ErrInsecure
-		}
-		return ended(cause, "the peer refused the connection: %q", g.text)
+		return ended(io.EOF, "the peer refused the connection: %q", g.text)
 	case reasonStalled:
 		return ended(errStalled, "the peer ended the connection: %q", g.text)
 	case reasonSilent:
@@ -112,11 +111,14 @@ func (o *Options) told(g goodbye) error {
 	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", g.reason, g.text)
 }
 
-// toldIn is told for the payload of a goodbye.
+// toldIn is told for the payload of a goodbye instead of a proof or a hello.
 func (o *Options) toldIn(payload []byte) error {
 	g, err := readGoodbye(payload)
 	if err != nil {
 		return err
+	}
+	if o.Insecure && g.reason == reasonRefused { // so the peer is not
+		return ended(ErrInsecure, "the peer refused the connection: %q", g.text)
 	}
 	return o.told(g)
 }
@@ -135,6 +137,8 @@ func farewell(err error) goodbye {
 		g.reason = reasonVersion
 	case errors.Is(err, errStalled):
 		g.reason = reasonStalled
+	case errors.Is(err, errFull):
+		g.reason = reasonRefused
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		g.reason, g.text = reasonSilent, "" // the text is of this side's view
 	case errors.Is(err, core.ErrClosed):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,19 +14,29 @@ import (
 	"github.com/dlx-go/dlx/internal/live"
 )
 
-// maxHandshakes bounds the peers that connect and have not proved who they are.
-const maxHandshakes = 64
+// Tests change these bounds.
+var (
+	maxHandshakes = 64   // peers that are connecting
+	maxWaiting    = 1024 // connections that wait for Accept
+)
 
 // Listener accepts connections of other processes. It is safe for concurrent use.
+//
+// A connection serves requests for offers before Accept returns it. Up to 1024 connections wait for Accept. For another one, one that
+// its peer has ended is closed; if there is none, the new one is refused. So a program that only offers tensors calls
+// [Listener.Serve], which accepts all connections.
 type Listener struct {
 	options Options
 	socket  net.Listener
 	offers  offers
-	conns   chan *Conn
 	life    context.Context
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when no handshake runs any more
 	closing sync.Once
+
+	mu      sync.Mutex
+	waiting []*Conn       // for Accept
+	more    chan struct{} // holds one element if some may wait, and a call of Accept does not know it
 }
 
 var liveListeners = live.NewCounter("remote.Listener")
@@ -56,7 +67,7 @@ func ListenOn(socket net.Listener, o Options) (*Listener, error) {
 		_ = socket.Close()
 		return nil, err
 	}
-	l := &Listener{options: o, socket: socket, conns: make(chan *Conn), ended: make(chan struct{})}
+	l := &Listener{options: o, socket: socket, more: make(chan struct{}, 1), ended: make(chan struct{})}
 	l.life, l.stop = context.WithCancel(context.Background())
 	liveListeners.Add(1)
 	go l.serve()
@@ -94,7 +105,7 @@ func (l *Listener) serve() {
 	}
 }
 
-// greet makes a connection of a socket and hands it to Accept. A peer that fails is no error of the listener.
+// greet makes a connection of a socket for Accept. A peer that fails is no error of the listener.
 func (l *Listener) greet(socket net.Conn) {
 	ctx, cancel := context.WithTimeout(l.life, handshakeWithin)
 	defer cancel()
@@ -105,17 +116,54 @@ func (l *Listener) greet(socket net.Conn) {
 		}
 		return
 	}
-	select {
-	case l.conns <- c:
-	case <-l.life.Done():
-		_ = c.Close()
-	case <-c.Done():
-		select {
-		case l.conns <- c: // what has arrived can be received, and its statistics count
-		case <-ctx.Done():
-			_ = c.Close()
+	if x := l.keep(c); x != nil {
+		if x == c {
+			counted.refused.Add(1)
+			c.fail(ended(errFull, "%d connections wait for the program that listens to accept them", maxWaiting))
 		}
+		_ = x.Close()
 	}
+}
+
+// keep keeps a connection for Accept. If there are too many, it returns one that the caller closes: the first one that has ended, or c.
+func (l *Listener) keep(c *Conn) *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var gone *Conn
+	if len(l.waiting) >= maxWaiting {
+		i := slices.IndexFunc(l.waiting, func(x *Conn) bool { return x.Err() != nil })
+		if i < 0 {
+			return c
+		}
+		gone = l.waiting[i]
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	l.waiting = append(l.waiting, c)
+	l.announce()
+	return gone
+}
+
+// announce tells a call of Accept that a connection waits. l.mu is held.
+func (l *Listener) announce() {
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// next returns the connection that has waited for Accept longest, or nil if none waits.
+func (l *Listener) next() *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		return nil
+	}
+	c := l.waiting[0]
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+	if len(l.waiting) > 0 {
+		l.announce() // another call of Accept
+	}
+	return c
 }
 
 // Accept waits for a peer that has proved who it is. The caller closes the result, which may have ended by then: what has
@@ -125,14 +173,18 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	if l == nil || l.socket == nil {
 		return nil, invalid("Accept", "the listener is nil or was not made by Listen")
 	}
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-l.life.Done():
-		return nil, core.Errorf(core.ErrClosed, "remote", "Accept", "the listener at %v was closed", l.socket.Addr())
+	for l.life.Err() == nil {
+		if c := l.next(); c != nil {
+			return c, nil
+		}
+		select {
+		case <-l.more:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-l.life.Done():
+		}
 	}
+	return nil, core.Errorf(core.ErrClosed, "remote", "Accept", "the listener at %v was closed", l.socket.Addr())
 }
 
 // Addr returns the address at which the listener listens, with the port that the system has chosen. It is nil for a
@@ -154,6 +206,11 @@ func (l *Listener) Close() error {
 		l.stop()
 		_ = l.socket.Close()
 		<-l.ended
+		var left sync.WaitGroup
+		for c := l.next(); c != nil; c = l.next() {
+			left.Go(func() { _ = c.Close() })
+		}
+		left.Wait()
 		l.offers.close()
 		liveListeners.Add(-1)
 	})

@@ -165,6 +165,9 @@ func (s *offers) close() {
 // Offer offers the elements of t to all peers of the listener that have the descriptor of the result. The caller still owns
 // t, and closes the offer. The memory stays allocated until the offer ends and no peer reads it.
 //
+// A program that only offers tensors calls [Listener.Serve]. One that accepts no connections serves no more than 1024 at the same
+// time; see [Listener].
+//
 // Offer returns core.ErrInvalid if t is nil or an option is wrong; core.ErrClosed if t or the listener is closed;
 // core.ErrDevice if no opened device can access the elements; core.ErrExists if another offer has the name; and for a writable offer core.ErrReadOnly if t is read-only
 // and core.ErrLayout if it is not contiguous.

@@ -152,7 +152,7 @@ const (
 	reasonClosed  reason = iota // the program closed the connection
 	reasonInvalid               // a message broke the rules
 	reasonVersion               // the peer uses another version
-	reasonRefused               // the peer has not proved who it is
+	reasonRefused               // the peer has not proved who it is, or there is no room for it
 	reasonStalled               // a request of the peer has stalled
 	reasonSilent                // the peer showed no sign of life
 	reasonLost                  // UCX or the control connection has failed
