@@ -18,6 +18,9 @@ import (
 var (
 	maxHandshakes = 64   // peers that are connecting
 	maxWaiting    = 1024 // connections that wait for Accept
+	// proofWithin is how long a peer that connects has for TLS and the proof of the token. TCP sends a lost packet four times in that
+	// time, and a busy machine answers, too.
+	proofWithin = 5 * time.Second
 )
 
 // Listener accepts connections of other processes. It is safe for concurrent use.
