@@ -176,6 +176,38 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
+// A listener takes certificates of the program's authorities only, and those of the system's only beside a token.
+func TestCertificatesThatAListenerMustNotTrust(t *testing.T) {
+	ours := newAuthority(t)
+	config := func(change func(*tls.Config)) *tls.Config {
+		c := ours.config(t, ours)
+		change(c)
+		return c
+	}
+	systems := config(func(c *tls.Config) { c.ClientCAs = nil })
+	replaced := config(func(c *tls.Config) {
+		c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return &tls.Config{Certificates: c.Certificates}, nil //nolint:gosec // the point of the test
+		}
+	})
+	token := bytes.Repeat([]byte{1}, minToken)
+	for name, x := range map[string]struct {
+		options Options
+		ok      bool
+	}{
+		"of the system's authorities":             {Options{TLS: systems}, false},
+		"of the system's authorities and a token": {Options{TLS: systems, Token: token}, true},
+		"any, by a callback":                      {Options{TLS: replaced}, false},
+		"any, by a callback, and a token":         {Options{TLS: replaced, Token: token}, false},
+	} {
+		l, err := Listen("127.0.0.1:0", x.options)
+		if (err == nil) != x.ok || err != nil && !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = l.Close()
+	}
+}
+
 // hostile is a peer that says what it wants on an insecure control connection.
 type hostile struct {
 	net.Conn

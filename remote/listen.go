@@ -62,7 +62,7 @@ func ListenOn(socket net.Listener, o Options) (*Listener, error) {
 	if socket == nil {
 		return nil, invalid("Listen", "the socket is nil")
 	}
-	err := cmp.Or(Available(), o.check())
+	err := cmp.Or(Available(), o.check(), o.checkClients())
 	if a, ok := socket.Addr().(*net.TCPAddr); err == nil && o.Insecure && (!ok || !a.IP.IsLoopback()) {
 		err = invalid("Listen", "%s is not on the loopback interface, and insecure connections are for that only: use a token or certificates", socket.Addr())
 	}

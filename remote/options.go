@@ -10,7 +10,8 @@ import (
 // Options controls connections. Either TLS or Token must be set, or both, unless Insecure is.
 type Options struct {
 	// TLS has the certificate of this process, and the authorities that certificates of peers come from: RootCAs for
-	// Dial, ClientCAs for Listen. Both sides must present a certificate. The version is 1.3 in any case.
+	// Dial, ClientCAs for Listen, which needs them unless there is a Token. Both sides must present a certificate. The version is 1.3
+	// in any case. GetConfigForClient is not possible for Listen.
 	TLS *tls.Config
 	// Token is a secret that both sides know, of at least 16 random bytes. Each side proves to the other one that it
 	// knows the token, which is not sent. Without TLS, a certificate is made up for the connection, and the token alone
@@ -49,6 +50,19 @@ const (
 	maxRequests     = 1 << 10
 	handshakeWithin = 30 * time.Second
 )
+
+// checkClients fails with ErrInvalid if TLS does not say which clients are those of the program.
+func (o *Options) checkClients() error {
+	switch {
+	case o.TLS == nil:
+		return nil
+	case o.TLS.GetConfigForClient != nil:
+		return invalid("Listen", "GetConfigForClient of the configuration of TLS could accept clients without a certificate: leave it out")
+	case o.TLS.ClientCAs == nil && len(o.Token) == 0:
+		return invalid("Listen", "the configuration of TLS has no ClientCAs, so that everybody with a certificate of one of the system's authorities could connect: set ClientCAs, or a token")
+	}
+	return nil
+}
 
 // check completes the options. It fails with ErrInvalid.
 func (o *Options) check() error {
