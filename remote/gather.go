@@ -52,7 +52,9 @@ type SourceReport struct {
 //   - core.ErrClosed, with the errors of the sources, if rows are missing and no source that has them is left;
 //   - ctx's error, and other errors of the device.
 //
-// A source that does not answer counts as failed after Options.KeepAlive.
+// A source counts as failed if Gather cannot connect to it within Options.KeepAlive, or if its connection ends, as it does when the source
+// shows no sign of life. A source that is alive and does not send what it was asked for does not count as failed, since a slow one looks
+// the same: Gather waits for it until ctx ends. The memory of the whole result is allocated before a source is asked.
 func Gather(ctx context.Context, sources []Part, device core.Device, o Options) (*core.Tensor, GatherReport, error) {
 	if o.Tracer != nil {
 		return traceGather(ctx, o.Tracer, sources, device, o)
