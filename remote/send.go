@@ -3,12 +3,16 @@ package remote
 import (
 	"context"
 	"errors"
+	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/memfault"
 	"github.com/dlx-go/dlx/internal/staging"
 	"github.com/dlx-go/dlx/remote/internal/ucx"
 	"github.com/dlx-go/dlx/stream"
@@ -245,7 +249,13 @@ func (x *sending) direct(ctx context.Context, source content) error {
 	var err error
 	for i := int64(0); err == nil && i < pieces(x.bytes); i++ {
 		offset, size := pieceAt(x.bytes, i)
-		err = x.piece(ctx, x.out, i, source.address+uintptr(offset), size)
+		at := source.address + uintptr(offset)
+		if x.kind == kindFetched && source.memory == ucx.Host {
+			if err = touch(at, size); err != nil {
+				break
+			}
+		}
+		err = x.piece(ctx, x.out, i, at, size)
 		x.abandon(err, i)
 	}
 	for err == nil && x.out.inFlight > 0 {
@@ -258,6 +268,28 @@ func (x *sending) direct(ctx context.Context, source content) error {
 	x.out.end(source, use)
 	return err
 }
+
+// touch reads a byte of each page of memory that UCX will read. It fails with core.ErrInvalid if a page is not there: a fault within UCX
+// would end the process. An offer lasts, so a mapped file may be truncated meanwhile; one that is truncated between this call and UCX's
+// reads still ends the process.
+func touch(address uintptr, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	data := unsafe.Slice((*byte)(addressOf(address)), bytes)
+	if memfault.Guard(memfault.Within(data), func() {
+		sum := data[bytes-1]
+		for i := 0; i < len(data); i += pageSize {
+			sum += data[i]
+		}
+		runtime.KeepAlive(sum)
+	}) != nil {
+		return invalid("request", "the elements cannot be read: was a mapped file truncated?")
+	}
+	return nil
+}
+
+var pageSize = os.Getpagesize()
 
 // end releases memory when UCX has done with the pieces that are on their way. Use, if not nil, is that use.
 func (o *outbound) end(source content, use *transfer) {

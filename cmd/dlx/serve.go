@@ -75,8 +75,9 @@ peers take tensors, it says once a second how many peers are connected, and how 
 were served and bytes sent since the command began, for all peers together. The result is printed
 at the end.
 
-Files are mapped: their bytes are read when somebody asks for them. They must not be truncated
-meanwhile. With --device, the tensors are first loaded onto that device.
+Files are mapped: their bytes are read when somebody asks for them. Do not truncate them meanwhile,
+or write them anew in place: this process may end by SIGBUS while a peer takes a tensor. Rename a
+new file to the old name instead. With --device, the tensors are first loaded onto that device.
 
 With --bench, it also serves dlx bench --peer: it offers two tensors of 64 MiB, of which peers can
 overwrite one, and sends back the tensors that it gets. No file is needed then.

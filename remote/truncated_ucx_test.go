@@ -1,0 +1,55 @@
+//go:build ucx && linux && cgo
+
+package remote
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// A mapped file that was truncated before somebody asks for its elements ends the request, and not the process.
+func TestAnOfferedFileThatWasTruncated(t *testing.T) {
+	const size = 2 * pieceBytes
+	path := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	mapped, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mapped)
+	x, err := core.FromSlice(mapped, 8, size/8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	a, b := connect(t, Options{})
+	f, err := a.Offer(x, OfferOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, pieceBytes+1); err != nil { // the rest of the page stays
+		t.Fatal(err)
+	}
+	d := host(t)
+	for _, stop := range []int64{1, 4, 5, 8} {
+		y, _, err := b.FetchRows(t.Context(), f.Descriptor(), 0, stop, d)
+		if there := stop <= 4; (err == nil) != there || !there && (!errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "truncated")) {
+			t.Errorf("%d rows: %v", stop, err)
+		}
+		_ = y.Close()
+	}
+}
