@@ -55,7 +55,7 @@ extern "C" {
 /* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
 #define DLX_ABI_VERSION 0
 /* Raised when functions or constants are added. */
-#define DLX_VERSION_MINOR 6
+#define DLX_VERSION_MINOR 7
 
 #if defined(__GNUC__)
 #define DLX_API __attribute__((visibility("default")))
@@ -85,6 +85,7 @@ typedef struct dlx_frame dlx_frame;       /* a tensor of a ring, which was recei
 typedef struct dlx_remote_listener dlx_remote_listener; /* an address at which processes of other machines connect */
 typedef struct dlx_remote_connection dlx_remote_connection; /* a connection to a process of another machine */
 typedef struct dlx_remote_offer dlx_remote_offer; /* a tensor that such processes may read, or overwrite */
+typedef struct dlx_remote_list dlx_remote_list; /* the offers of such a process that have names */
 typedef struct dlx_text dlx_text;         /* a text that the library made */
 
 /* What a function returns. New values may be added. */
@@ -976,7 +977,13 @@ DLX_API dlx_status dlx_remote_listener_address(dlx_remote_listener *listener, dl
 DLX_API dlx_status dlx_remote_listener_accept(dlx_remote_listener *listener, int64_t timeout_ns,
 	dlx_remote_connection **connection, dlx_error *error);
 
-/* Closes a listener, and ends dlx_remote_listener_accept and the offers of the listener. Connections stay open. */
+/* Accepts connections for a program that only offers tensors: each of them is closed when the other process has ended it. Blocks
+ * until the listener is closed, and then fails with DLX_ERR_CLOSED, or until the call ends by a timeout or by poll. All these
+ * connections are closed then. It may run on a thread of its own while the program makes and closes offers. */
+DLX_API dlx_status dlx_remote_listener_serve(dlx_remote_listener *listener, int64_t timeout_ns, dlx_error *error);
+
+/* Closes a listener, and ends dlx_remote_listener_accept, dlx_remote_listener_serve and the offers of the listener. Connections
+ * that were accepted stay open. */
 DLX_API dlx_status dlx_remote_listener_close(dlx_remote_listener *listener, dlx_error *error);
 
 /* Connects to the process that listens at an address. The caller closes the connection. Blocks for at most 30 seconds. Fails
@@ -1039,13 +1046,15 @@ typedef struct dlx_offer_options {
 	const char *address;  /* where others find the listener, if that listens at all addresses of the machine; NULL is its own */
 	int32_t writable;     /* 1: others may overwrite the elements of the tensor, which must be contiguous */
 	int32_t reserved32;   /* 0 */
-	uint64_t reserved[4]; /* 0 */
+	const char *name;     /* by which others find it in dlx_remote_connection_list, of at most 1024 bytes; NULL is none. All */
+	                      /* processes that may connect can then read it. Offers of one listener have different names */
+	uint64_t reserved[3]; /* 0 */
 } dlx_offer_options;
 
 /* Offers a tensor to all processes that connect to the listener. options may be NULL. The caller still owns tensor, and may
  * close it at once: the offer keeps the memory. The caller closes the offer, also if it has ended with its lease or with the
- * listener. Fails with DLX_ERR_DEVICE if no opened device can read the tensor, and for a writable offer with
- * DLX_ERR_READ_ONLY or DLX_ERR_LAYOUT if the tensor is read-only or not contiguous. */
+ * listener. Fails with DLX_ERR_DEVICE if no opened device can read the tensor, with DLX_ERR_EXISTS if another offer has the
+ * name, and for a writable offer with DLX_ERR_READ_ONLY or DLX_ERR_LAYOUT if the tensor is read-only or not contiguous. */
 DLX_API dlx_status dlx_remote_listener_offer(dlx_remote_listener *listener, dlx_tensor *tensor,
 	const dlx_offer_options *options, dlx_remote_offer **offer, dlx_error *error);
 
@@ -1065,9 +1074,26 @@ DLX_API dlx_status dlx_remote_offer_ended(dlx_remote_offer *offer, int32_t *ende
 DLX_API dlx_status dlx_remote_offer_close(dlx_remote_offer *offer, dlx_error *error);
 
 /* Returns what a descriptor of size bytes claims, as JSON: {"dtype":"float32","shape":[2,3],"writable":true,
- * "address":"10.0.0.7:7470","expires":"2026-01-02T03:04:05.678Z"}. What is false or missing is left out. The caller closes the
- * text. Fails with DLX_ERR_INVALID for bytes that are no descriptor, and DLX_ERR_VERSION for one of another version. */
+ * "address":"10.0.0.7:7470","expires":"2026-01-02T03:04:05.678Z","bytes":24}. What is false or missing is left out. The caller
+ * closes the text. Fails with DLX_ERR_INVALID for bytes that are no descriptor, and DLX_ERR_VERSION for one of another version. */
 DLX_API dlx_status dlx_remote_describe(const void *descriptor, size_t size, dlx_text **text, dlx_error *error);
+
+/* Asks the other process which of its offers have names: those of the connection, and those of the listener that has accepted
+ * it, in the order in which they were made. Sets *count to their number. The caller closes the list. An offer that is made or
+ * ends meanwhile may be missing. Fails with DLX_ERR_NOT_SUPPORTED if the other process has a version of dlx without lists,
+ * DLX_ERR_OUT_OF_MEMORY if there are more than a million offers, and, if the connection has ended, with what
+ * dlx_remote_connection_error returns. */
+DLX_API dlx_status dlx_remote_connection_list(dlx_remote_connection *connection, int64_t timeout_ns, dlx_remote_list **list,
+	size_t *count, dlx_error *error);
+
+/* Returns offer index of a list: its name, of which the caller closes the text, and its descriptor, which is copied to buffer as
+ * dlx_remote_offer_descriptor does. What is not UTF-8 in a name is replaced by U+FFFD. Fails with DLX_ERR_INVALID if the list
+ * has no such offer, or there is no room for the descriptor. */
+DLX_API dlx_status dlx_remote_list_at(dlx_remote_list *list, size_t index, dlx_text **name, void *buffer, size_t capacity,
+	size_t *size, dlx_error *error);
+
+/* Closes a list. */
+DLX_API dlx_status dlx_remote_list_close(dlx_remote_list *list, dlx_error *error);
 
 /* Reads rows start to stop, without stop, of the first axis of an offered tensor, and returns them in new memory of device. Only
  * these rows are sent. 0 and -1 are the whole tensor. The caller closes the tensor, and *report if report is not NULL. The last

@@ -281,6 +281,8 @@ ENTRY(remote_listener_address, (dlx_remote_listener *listener, dlx_text **text, 
 	(listener, text, error))
 ENTRY(remote_listener_accept, (dlx_remote_listener *listener, int64_t timeout_ns, dlx_remote_connection **connection,
 	dlx_error *error), CLEAR(connection), (listener, timeout_ns, connection, error))
+ENTRY(remote_listener_serve, (dlx_remote_listener *listener, int64_t timeout_ns, dlx_error *error), NOTHING,
+	(listener, timeout_ns, error))
 ENTRY(remote_listener_close, (dlx_remote_listener *listener, dlx_error *error), NOTHING, (listener, error))
 ENTRY(remote_connect, (const char *address, const dlx_remote_options *options, int64_t timeout_ns,
 	dlx_remote_connection **connection, dlx_error *error), CLEAR(connection),
@@ -312,6 +314,11 @@ ENTRY(remote_offer_ended, (dlx_remote_offer *offer, int32_t *ended, dlx_error *e
 ENTRY(remote_offer_close, (dlx_remote_offer *offer, dlx_error *error), NOTHING, (offer, error))
 ENTRY(remote_describe, (const void *descriptor, size_t size, dlx_text **text, dlx_error *error), CLEAR(text),
 	((void *)descriptor, size, text, error))
+ENTRY(remote_connection_list, (dlx_remote_connection *connection, int64_t timeout_ns, dlx_remote_list **list,
+	size_t *count, dlx_error *error), CLEAR(list) CLEAR(count), (connection, timeout_ns, list, count, error))
+ENTRY(remote_list_at, (dlx_remote_list *list, size_t index, dlx_text **name, void *buffer, size_t capacity, size_t *size,
+	dlx_error *error), CLEAR(name) CLEAR(size), (list, index, name, buffer, capacity, size, error))
+ENTRY(remote_list_close, (dlx_remote_list *list, dlx_error *error), NOTHING, (list, error))
 ENTRY(remote_connection_fetch, (dlx_remote_connection *connection, const void *descriptor, size_t size, int64_t start,
 	int64_t stop, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error),
 	CLEAR(tensor) CLEAR(report),

@@ -180,6 +180,17 @@ func dlxgo_remote_listener_accept(handle *C.dlx_remote_listener, timeout C.int64
 	})
 }
 
+//export dlxgo_remote_listener_serve
+func dlxgo_remote_listener_serve(handle *C.dlx_remote_listener, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		l, err := remoteListeners.get(unsafe.Pointer(handle))
+		if err != nil {
+			return err
+		}
+		return l.within(timeout, l.Serve)
+	})
+}
+
 //export dlxgo_remote_listener_close
 func dlxgo_remote_listener_close(handle *C.dlx_remote_listener, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {

@@ -33,7 +33,7 @@ func offer(call func(*core.Tensor, remote.OfferOptions) (*remote.Offer, error), 
 		if o.writable != 0 && o.writable != 1 {
 			return invalid("writable is %d, and neither 0 nor 1", o.writable)
 		}
-		options = remote.OfferOptions{Lease: time.Duration(o.lease_ns), Writable: o.writable == 1, Address: optionalText(o.address)}
+		options = remote.OfferOptions{Lease: time.Duration(o.lease_ns), Writable: o.writable == 1, Address: optionalText(o.address), Name: optionalText(o.name)}
 	}
 	x, err := call(t, options)
 	if err == nil {
@@ -83,14 +83,18 @@ func dlxgo_remote_offer_descriptor(handle *C.dlx_remote_offer, buffer unsafe.Poi
 		if err != nil {
 			return err
 		}
-		b := o.Descriptor()
-		if C.size_t(len(b)) > capacity {
-			return invalid("the descriptor has %d bytes, and capacity is %d: DLX_REMOTE_MAX_DESCRIPTOR is always enough", len(b), capacity)
-		}
-		copy(unsafe.Slice((*byte)(buffer), len(b)), b)
-		*size = C.size_t(len(b))
-		return nil
+		return setDescriptor(buffer, capacity, size, o.Descriptor())
 	})
+}
+
+// setDescriptor copies a descriptor to a buffer of C.
+func setDescriptor(buffer unsafe.Pointer, capacity C.size_t, size *C.size_t, b []byte) error {
+	if C.size_t(len(b)) > capacity {
+		return invalid("the descriptor has %d bytes, and capacity is %d: DLX_REMOTE_MAX_DESCRIPTOR is always enough", len(b), capacity)
+	}
+	copy(unsafe.Slice((*byte)(buffer), len(b)), b)
+	*size = C.size_t(len(b))
+	return nil
 }
 
 //export dlxgo_remote_offer_ended
@@ -151,8 +155,24 @@ func dlxgo_remote_describe(data unsafe.Pointer, size C.size_t, out **C.dlx_text,
 		if d.Expires = d.Expires.UTC(); d.Expires.Year() > 9999 {
 			return invalid("the descriptor expires in the year %d, which JSON cannot express", d.Expires.Year())
 		}
-		return setJSON(out, d)
+		bytes, err := bytesOf(d)
+		if err != nil {
+			return err
+		}
+		return setJSON(out, struct {
+			remote.Description
+			Bytes int64 `json:"bytes"`
+		}{d, bytes})
 	})
+}
+
+// bytesOf returns the number of bytes of the elements of an offered tensor.
+func bytesOf(d remote.Description) (int64, error) {
+	layout, err := core.NewLayout(d.Shape...)
+	if err != nil {
+		return 0, err
+	}
+	return d.DType.Size(layout.NumElements(), d.Padded)
 }
 
 //export dlxgo_remote_connection_fetch

@@ -115,6 +115,26 @@ def test_remote(tmp_path: pathlib.Path) -> None:
     assert pathlib.Path(received).read_bytes() == pathlib.Path(sent).read_bytes()
 
 
+def test_remote_takes_from_dlx_serve(tmp_path: pathlib.Path) -> None:
+    """The program in Python takes the tensors of the command."""
+    [program] = [x for x in programs_of_remote() if "connection.list()" in x]
+    model = {"weights": np.arange(6.0).reshape(2, 3), "layers/é": np.arange(1 << 20)}
+    dlx.save(tmp_path / "model.safetensors", model)
+    (tmp_path / "token").write_text("a token of sixteen bytes\n")
+    (tmp_path / "token").chmod(0o600)  # else the command warns
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TOKEN": "a token of sixteen bytes"}
+    command = [sys.executable, "-m", "dlx", "serve", "model.safetensors", "--listen", "127.0.0.1:0", "--token-file", "token"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as serving:
+        try:
+            assert serving.stderr is not None
+            [address] = re.findall(r"127\.0\.0\.1:\d+", serving.stderr.readline())
+            result = subprocess.run([sys.executable, "-c", program, address], capture_output=True, text=True, timeout=300, env=environment)
+        finally:
+            serving.terminate()
+    assert result.stderr == ""
+    assert sorted(result.stdout.splitlines()) == ["layers/é int64 (1048576,) 8388608", "weights float64 (2, 3) 48"]
+
+
 def test_remote_offers() -> None:
     program = programs_of_remote()[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -262,7 +262,7 @@ def test_offers() -> None:
         descriptor = listener.offer(a)
         assert type(descriptor) is bytes
         about = remote.describe(descriptor)
-        assert about == ("int64", (4, 3), False, listener.address, None)
+        assert about == ("int64", (4, 3), False, listener.address, None, 96)
         t, report = c.fetch(descriptor, timeout=LIMIT)
         assert t.tolist() == a.tolist() and report["bytes"] == 96 and report.mechanism == "direct"
         for rows in (slice(1, 3), slice(-1, None), slice(2, 1), slice(None), slice(3, 99)):
@@ -299,6 +299,68 @@ def test_offers() -> None:
         d.close()
         with pytest.raises(EOFError):
             c.fetch(own)
+
+
+@needs_ucx
+def test_offers_with_names() -> None:
+    with pair() as (c, d, listener):
+        assert c.list(timeout=LIMIT) == []
+        a = np.arange(12).reshape(4, 3)
+        listener.offer(a)  # nobody finds it
+        first = listener.offer(a, name="weights/é😀")
+        packed = Producer(shape=(2, 3), code=17, bits=4)  # it must outlive its memory
+        own = d.offer(packed, name="weights/é😀", writable=True)
+        leased = listener.offer(np.array(1.5), name="leased", lease=3600, address="example.test:1")
+        for listed, descriptor, name in zip(c.list(), (first, own, leased), ("weights/é😀", "weights/é😀", "leased"), strict=True):
+            assert listed == (name, descriptor, *remote.describe(descriptor))
+        assert [(x.dtype, x.shape, x.nbytes, x.writable, x.address) for x in c.list()] == [
+            ("int64", (4, 3), 96, False, listener.address),
+            ("float4_e2m1fn", (2, 3), 3, True, ""),
+            ("float64", (), 8, False, "example.test:1"),
+        ]
+        assert c.fetch(c.list()[0].descriptor)[0].tolist() == a.tolist()
+        for offerer, name in ((listener, "leased"), (d, "weights/é😀")):
+            with pytest.raises(ValueError, match="another offer has the name"):
+                offerer.offer(a, name=name)
+        for wrong in ("x" * 1025, "a\0b", "\udc80"):
+            with pytest.raises(ValueError):
+                listener.offer(a, name=wrong)
+        listener.withdraw(first)
+        assert [x.descriptor for x in c.list()] == [own, leased]
+        listener.offer(a, name="weights/é😀")  # the name is free
+        many = {listener.offer(np.zeros(i), name=f"tensor {i}"): i for i in range(500)}  # more than fit into a message
+        assert [x.shape for x in c.list() if x.descriptor in many] == [(i,) for i in range(500)]
+        assert d.list() == []
+        c.close()
+        with pytest.raises(ValueError, match="closed"):
+            c.list()
+        with pytest.raises(EOFError):
+            d.list()
+
+
+@needs_ucx
+def test_serve() -> None:
+    """A program that only offers. Connections that have ended are closed, more of them than wait for accept."""
+    a = np.arange(5)
+    with remote.listen("127.0.0.1:0", token=TOKEN) as listener:
+        serving = in_thread(listener.serve)
+        descriptor = listener.offer(a)
+        for i in range(70):
+            assert remote.fetch(descriptor, rows=slice(i % 5, None), token=TOKEN, timeout=LIMIT)[0].tolist() == a[i % 5 :].tolist()
+        with remote.connect(listener.address, token=TOKEN, timeout=LIMIT) as c:
+            later = listener.offer(a, name="later")
+            assert [x.descriptor for x in c.list()] == [later]
+            listener.close()
+            assert serving() is None
+            with pytest.raises(EOFError):  # serve has closed its connections
+                c.receive(timeout=LIMIT)
+        with pytest.raises(ValueError, match="closed"):
+            listener.serve()
+    with remote.listen("127.0.0.1:0", token=TOKEN) as listener:
+        with pytest.raises(TimeoutError):
+            listener.serve(timeout=0.01)
+        with pytest.raises(ValueError, match="timeout"):
+            listener.serve(timeout=0)
 
 
 @needs_ucx
@@ -412,6 +474,7 @@ def test_a_process_that_is_killed() -> None:
 WAITS: dict[str, Callable[[remote.Connection, remote.Listener], object]] = {
     "receive": lambda c, listener: c.receive(),
     "accept": lambda c, listener: listener.accept(),
+    "serve": lambda c, listener: listener.serve(),
     "send": lambda c, listener: c.send(np.zeros(1 << 20)),
     "wait_received": lambda c, listener: c.wait_received(),
     "connect": lambda c, listener: connect_to_nobody(),

@@ -92,6 +92,11 @@ def test_types_of_remote() -> None:
             sent: dlx.remote.Report = c.send(np.zeros(3), "label")
             t, report = d.receive("cpu", timeout=60.0)
             descriptor: bytes = listener.offer(t, lease=60.0, writable=True)
+            listener.offer(np.zeros(3), name="x")
+            listed: list[dlx.remote.Offered] = c.list(timeout=60.0)
+            name: str = listed[0].name
+            nbytes: int = listed[0].nbytes
+            assert (name, nbytes) == ("x", 24)
             about: dlx.remote.Description = dlx.remote.describe(descriptor)
             u: dlx.Tensor = dlx.remote.fetch(descriptor, "cpu", rows=slice(2), token=bytes(16))[0]
             transports: tuple[str, ...] = c.put(descriptor, u, start=1).transports

@@ -234,9 +234,9 @@ static void offers(void) {
 	how.writable = 2;
 	FAILS(DLX_ERR_INVALID, dlx_remote_connection_offer(e.server, t, &how, &other, &err));
 	how.writable = 0;
-	how.reserved[3] = 1;
+	how.reserved[2] = 1;
 	FAILS(DLX_ERR_INVALID, dlx_remote_connection_offer(e.server, t, &how, &other, &err));
-	how.reserved[3] = 0;
+	how.reserved[2] = 0;
 	how.reserved32 = 1;
 	FAILS(DLX_ERR_INVALID, dlx_remote_listener_offer(e.listener, t, &how, &other, &err));
 	CHECK(other == NULL);
@@ -268,6 +268,103 @@ static void offers(void) {
 	OK(dlx_remote_offer_close(other, &err));
 }
 
+/* Offers with names. */
+static void lists(void) {
+	dlx_remote_options options = with_token();
+	dlx_remote_offer *offer, *own, *none;
+	dlx_remote_list *list;
+	dlx_tensor *u;
+	dlx_text *text;
+	unsigned char d[DLX_REMOTE_MAX_DESCRIPTOR], known[DLX_REMOTE_MAX_DESCRIPTOR];
+	size_t count, n, known_size;
+	Ends e = open_both(&options);
+	dlx_tensor *t = counted(2, shape, 0);
+	dlx_offer_options how;
+	memset(&how, 0, sizeof how);
+
+	OK(dlx_remote_connection_list(e.client, 0, &list, &count, &err));
+	CHECK(count == 0);
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_at(list, 0, &text, d, sizeof d, &n, &err));
+	OK(dlx_remote_list_close(list, &err));
+	how.name = "weights";
+	OK(dlx_remote_listener_offer(e.listener, t, &how, &offer, &err));
+	FAILS(DLX_ERR_EXISTS, dlx_remote_listener_offer(e.listener, t, &how, &none, &err));
+	CHECK(none == NULL);
+	how.name = "own \xff"; /* not UTF-8 */
+	OK(dlx_remote_connection_offer(e.server, t, &how, &own, &err));
+	OK(dlx_remote_offer_descriptor(offer, known, sizeof known, &known_size, &err));
+	OK(dlx_remote_connection_list(e.client, 0, &list, &count, &err));
+	CHECK(count == 2);
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_at(list, 0, &text, d, 10, &n, &err));
+	CHECK(text == NULL && n == 0);
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_at(list, 2, &text, d, sizeof d, &n, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_at(list, 0, NULL, d, sizeof d, &n, &err));
+	OK(dlx_remote_list_at(list, 1, &text, d, sizeof d, &n, &err));
+	CHECK(has(text, "own \xef\xbf\xbd"));
+	OK(dlx_remote_list_at(list, 0, &text, d, sizeof d, &n, &err));
+	CHECK(has(text, "weights") && n == known_size && memcmp(d, known, n) == 0);
+	OK(dlx_remote_describe(d, n, &text, &err));
+	CHECK(has(text, "\"bytes\":48"));
+	OK(dlx_remote_connection_fetch(e.client, d, n, 0, -1, cpu, 0, &u, NULL, &err));
+	CHECK(elements(u)[11] == 11);
+	OK(dlx_tensor_close(u, &err));
+	OK(dlx_remote_list_close(list, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_remote_list_close(list, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_remote_list_at(list, 0, &text, d, sizeof d, &n, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_connection_list(e.client, -1, &list, &count, &err));
+	OK(dlx_remote_offer_close(offer, &err));
+	OK(dlx_remote_offer_close(own, &err));
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_remote_connection_close(e.server, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_remote_connection_list(e.client, 0, &list, &count, &err));
+	CHECK(list == NULL && count == 0);
+	OK(dlx_remote_connection_close(e.client, &err));
+	OK(dlx_remote_listener_close(e.listener, &err));
+}
+
+static void *serve(void *listener) {
+	FAILS(DLX_ERR_CLOSED, dlx_remote_listener_serve(listener, 0, &err));
+	return listener;
+}
+
+/* A listener whose connections nobody accepts. */
+static void served(void) {
+	dlx_remote_options options = with_token();
+	dlx_remote_listener *listener;
+	dlx_remote_connection *c;
+	dlx_remote_offer *offer;
+	dlx_tensor *t = counted(2, shape, 0), *u;
+	dlx_text *text;
+	const char *address;
+	unsigned char d[DLX_REMOTE_MAX_DESCRIPTOR];
+	size_t n;
+	pthread_t thread;
+	OK(dlx_remote_listen("127.0.0.1:0", &options, &listener, &err));
+	OK(dlx_remote_listener_address(listener, &text, &err));
+	OK(dlx_text_data(text, &address, NULL, &err));
+	FAILS(DLX_ERR_TIMEOUT, dlx_remote_listener_serve(listener, 1000000, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_serve(listener, -1, &err));
+	CHECK(pthread_create(&thread, NULL, serve, listener) == 0);
+	OK(dlx_remote_listener_offer(listener, t, NULL, &offer, &err));
+	OK(dlx_remote_offer_descriptor(offer, d, sizeof d, &n, &err));
+	for (int i = 0; i < 3; i++) {
+		OK(dlx_remote_fetch(d, n, 0, -1, cpu, &options, 0, &u, NULL, &err));
+		CHECK(elements(u)[11] == 11);
+		OK(dlx_tensor_close(u, &err));
+	}
+	OK(dlx_remote_connect(address, &options, 0, &c, &err));
+	OK(dlx_remote_connection_fetch(c, d, n, 0, -1, cpu, 0, &u, NULL, &err));
+	OK(dlx_tensor_close(u, &err));
+	OK(dlx_remote_listener_close(listener, &err));
+	CHECK(pthread_join(thread, NULL) == 0);
+	FAILS(DLX_ERR_CLOSED, dlx_remote_receive(c, cpu, 0, &u, NULL, &err)); /* it was open, and was closed at the end */
+	FAILS(DLX_ERR_CLOSED, dlx_remote_listener_serve(listener, 0, &err));
+	OK(dlx_remote_connection_close(c, &err));
+	OK(dlx_remote_offer_close(offer, &err));
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_text_close(text, &err));
+}
+
 static int32_t stop_it(void *context) {
 	++*(int *)context;
 	return 1;
@@ -285,6 +382,7 @@ static void polled(void) {
 	OK(dlx_remote_listen("127.0.0.1:0", &options, &e.listener, &err));
 	FAILS(DLX_ERR_CANCELED, dlx_remote_listener_accept(e.listener, 0, &none, &err));
 	CHECK(none == NULL && calls == 1);
+	FAILS(DLX_ERR_CANCELED, dlx_remote_listener_serve(e.listener, 0, &err));
 	OK(dlx_remote_listener_close(e.listener, &err));
 	/* A busy machine may take longer to connect than it takes to poll. */
 	options.poll = NULL;
@@ -380,6 +478,8 @@ int main(int argc, char **argv) {
 	OK(dlx_device_open(registry, "cpu", 0, &cpu, &err));
 	send_and_receive();
 	offers();
+	lists();
+	served();
 	polled();
 	refusals();
 	OK(dlx_device_close(cpu, &err));

@@ -3,7 +3,7 @@
 One process calls ``listen`` and ``Listener.accept``, the other one ``connect``. The other process may also use dlx in Go or C.
 ``Connection.send`` passes a tensor, and ``Connection.receive`` of the other process returns it on a device of its own.
 ``Listener.offer`` lets other processes read a tensor, or overwrite it, without a call of the program for each time: it returns
-a descriptor, bytes that travel by any means, for ``fetch`` and ``Connection.put``.
+a descriptor, bytes that travel by any means, for ``fetch`` and ``Connection.put``. ``Connection.list`` finds offers that have names.
 docs/remote.md of the repository has the rules.
 
 The control connection is TLS 1.3, with a token that both sides know, with certificates of both sides, or with both. UCX encrypts
@@ -35,6 +35,7 @@ __all__ = [
     "Connection",
     "Description",
     "Listener",
+    "Offered",
     "Report",
     "connect",
     "describe",
@@ -67,7 +68,25 @@ class Description(NamedTuple):
     """The address of the listener; "" for an offer of a connection."""
     expires: datetime | None
     """When the lease ends, by the clock of the machine that offers; None if it does not."""
+    nbytes: int
+    """The bytes of the elements."""
 
+
+class Offered(NamedTuple):
+    """An offer that has a name, and what its descriptor says of it, as Description has it."""
+
+    name: str
+    descriptor: bytes
+    """For fetch and put."""
+    dtype: _dtype
+    shape: tuple[int, ...]
+    writable: bool
+    address: str
+    expires: datetime | None
+    nbytes: int
+
+
+_List = list[Offered]  # in Connection, list is a method
 
 _Bytes = Union[bytes, None]
 _Options = tuple[_Bytes, _Bytes, _Bytes, _Bytes, _Bytes, int, int, int, int, int, bool]
@@ -128,7 +147,15 @@ class _Offering(Owner):
         self._offers: dict[bytes, int] = {}
         self._sweep = 64  # offers, with which those are looked for whose lease is over
 
-    def offer(self, x: object, *, lease: float | None = None, writable: bool = False, address: str | None = None) -> bytes:
+    def offer(
+        self,
+        x: object,
+        *,
+        name: str = "",
+        lease: float | None = None,
+        writable: bool = False,
+        address: str | None = None,
+    ) -> bytes:
         """Permit other processes to read a tensor, or with writable to overwrite it, and return the descriptor.
 
         Whoever has the descriptor, and may connect, can do so: for an offer of a listener all processes that connect to it,
@@ -139,7 +166,10 @@ class _Offering(Owner):
         buffer, such as bytes, is copied, and cannot be writable. address is where fetch finds a listener that listens at all addresses
         of the machine, such as "10.0.0.7:7470"; by default it is that of the listener.
 
-        BufferError is raised if x is read-only and writable is true.
+        name is a text of at most 1024 bytes, by which Connection.list of other processes finds the offer: all that may connect can
+        then read it.
+
+        BufferError is raised if x is read-only and writable is true, and ValueError if another offer has the name.
         """
         t, copied = _tensor(x)
         if writable and copied:
@@ -150,7 +180,8 @@ class _Offering(Owner):
                     self.withdraw(d)
             self._sweep = 64 + 2 * len(self._offers)
         where = None if address is None else address.encode()
-        offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, _nanoseconds(lease), writable, where)
+        named = name.encode() or None
+        offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, _nanoseconds(lease), writable, where, named)
         self._offers[descriptor] = offer
         return descriptor
 
@@ -207,6 +238,16 @@ class Connection(_Offering):
         """
         tensor, report = _C.remote_receive(self._open(), device, _nanoseconds(timeout))
         return tensor, _report(report)
+
+    def list(self, *, timeout: float | None = None) -> _List:
+        """Return the offers of the other process that have names, in the order in which they were made.
+
+        They are those of the connection, and those of the listener that has accepted it. One that is made or ends meanwhile may be
+        missing. What is not UTF-8 in a name of a program in Go or C is replaced. RuntimeError is raised if the other process has a
+        version of dlx without lists.
+        """
+        named = _C.remote_list(self._open(), _nanoseconds(timeout))
+        return [Offered(name, descriptor, *describe(descriptor)) for name, descriptor in named]
 
     def fetch(
         self, descriptor: bytes, device: object = "cpu", *, rows: slice | None = None, timeout: float | None = None
@@ -313,6 +354,14 @@ class Listener(_Offering):
     def accept(self, *, timeout: float | None = None) -> Connection:
         """Wait for a process that has proved who it is. One that does not prove it is no error."""
         return Connection(_C.remote_accept(self._open(), _nanoseconds(timeout)))
+
+    def serve(self, *, timeout: float | None = None) -> None:
+        """Accept processes for a program that only offers tensors, until the listener is closed.
+
+        Each connection is closed when the other process has ended it. The program may call offer and withdraw meanwhile, from other
+        threads. TimeoutError is raised after timeout seconds. When serve ends, also by Ctrl-C, it closes the connections.
+        """
+        _C.remote_serve(self._open(), _nanoseconds(timeout))
 
     def _close_handle(self, handle: int) -> None:
         """Close the listener."""
@@ -422,7 +471,7 @@ def describe(descriptor: bytes) -> Description:
     text = d.get("expires", "").replace("Z", "+00:00")
     whole, dot, rest = text.partition(".")
     expires = datetime.fromisoformat(f"{whole}.{rest[:-6]:0<6}{rest[-6:]}" if dot else text) if text else None
-    return Description(_dtype(d["dtype"]), tuple(d["shape"]), d.get("writable", False), d.get("address", ""), expires)
+    return Description(_dtype(d["dtype"]), tuple(d["shape"]), d.get("writable", False), d.get("address", ""), expires, d["bytes"])
 
 
 def version() -> str:

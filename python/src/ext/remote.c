@@ -142,6 +142,23 @@ static PyObject *remote_accept(PyObject *module, PyObject *args) {
     return status == DLX_OK ? connected(connection) : share_exception(&e);
 }
 
+// remote_serve takes a listener and a limit of time. It returns when the listener is closed.
+static PyObject *remote_serve(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *number;
+    long long timeout;
+    void *listener;
+    const struct GoLib *go;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OL:remote_serve", &number, &timeout) || go_handle(number, &listener, &go) != 0)
+        return NULL;
+    WAITING(status, go->remote_listener_serve(listener, timeout, &e));
+    if (status != DLX_ERR_CLOSED || PyErr_Occurred())
+        return share_exception(&e);
+    Py_RETURN_NONE;
+}
+
 static PyObject *remote_connect(PyObject *module, PyObject *args) {
     const char *address;
     PyObject *tuple;
@@ -301,11 +318,28 @@ static PyObject *remote_put(PyObject *module, PyObject *args) {
     return left(go, connection, tensor, status, report, &e);
 }
 
+// offered returns an offer, which it owns, and its descriptor.
+static PyObject *offered(const struct GoLib *go, dlx_remote_offer *offer) {
+    char data[DLX_REMOTE_MAX_DESCRIPTOR];
+    size_t size;
+    dlx_error e;
+    if (go->remote_offer_descriptor(offer, data, sizeof data, &size, &e) != DLX_OK) {
+        go->remote_offer_close(offer, NULL);
+        return go_exception(&e);
+    }
+    PyObject *handle = go_number(offer, close_offer);
+    PyObject *result = handle == NULL ? NULL : Py_BuildValue("(Oy#)", handle, data, (Py_ssize_t)size);
+    if (result == NULL && handle != NULL)
+        go->remote_offer_close(offer, NULL);
+    Py_XDECREF(handle);
+    return result;
+}
+
 // remote_offer takes a listener, or a connection if the second argument is true, a tensor, the nanoseconds of the lease,
-// whether it is writable, and an address as bytes or None. It returns an offer and its descriptor.
+// whether it is writable, and an address and a name as bytes or None. It returns an offer and its descriptor.
 static PyObject *remote_offer(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *number, *o, *address;
+    PyObject *number, *o, *address, *name;
     int of_connection, writable;
     long long lease;
     void *owner;
@@ -314,8 +348,9 @@ static PyObject *remote_offer(PyObject *module, PyObject *args) {
     dlx_remote_offer *offer = NULL;
     dlx_error e;
     dlx_status status;
-    if (!PyArg_ParseTuple(args, "OpOLpO:remote_offer", &number, &of_connection, &o, &lease, &writable, &address) ||
-        text_or_null(address, &options.address) != 0 || go_handle(number, &owner, &go) != 0)
+    if (!PyArg_ParseTuple(args, "OpOLpOO:remote_offer", &number, &of_connection, &o, &lease, &writable, &address, &name) ||
+        text_or_null(address, &options.address) != 0 || text_or_null(name, &options.name) != 0 ||
+        go_handle(number, &owner, &go) != 0)
         return NULL;
     dlx_tensor *tensor = source_of(go, o);
     if (tensor == NULL)
@@ -327,19 +362,48 @@ static PyObject *remote_offer(PyObject *module, PyObject *args) {
                            : go->remote_listener_offer(owner, tensor, &options, &offer, &e);
     go->tensor_close(tensor, NULL);
     Py_END_ALLOW_THREADS
+    if (status == DLX_ERR_EXISTS) // the name of an offer, and no file
+        return PyErr_Format(PyExc_ValueError, "dlx: %s", e.text);
     if (status != DLX_OK)
         return of_connection ? remote_exception(go, owner, &e) : share_exception(&e);
-    char data[DLX_REMOTE_MAX_DESCRIPTOR];
-    size_t size;
-    if (go->remote_offer_descriptor(offer, data, sizeof data, &size, &e) != DLX_OK) {
-        go->remote_offer_close(offer, NULL);
-        return go_exception(&e);
+    return offered(go, offer);
+}
+
+// listed returns the names and descriptors of a list of so many offers, which stays open.
+static PyObject *listed(const struct GoLib *go, dlx_remote_list *list, size_t count) {
+    PyObject *result = PyErr_Occurred() ? NULL : PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; result != NULL && i < count; i++) {
+        char data[DLX_REMOTE_MAX_DESCRIPTOR];
+        size_t size;
+        dlx_text *text = NULL;
+        dlx_error e;
+        PyObject *name = go->remote_list_at(list, i, &text, data, sizeof data, &size, &e) == DLX_OK ? go_text(go, text)
+                                                                                                   : go_exception(&e);
+        PyObject *item = name == NULL ? NULL : Py_BuildValue("(Ny#)", name, data, (Py_ssize_t)size);
+        if (item == NULL || PyList_SetItem(result, (Py_ssize_t)i, item) != 0)
+            Py_CLEAR(result);
     }
-    PyObject *handle = go_number(offer, close_offer);
-    PyObject *result = handle == NULL ? NULL : Py_BuildValue("(Oy#)", handle, data, (Py_ssize_t)size);
-    if (result == NULL && handle != NULL)
-        go->remote_offer_close(offer, NULL);
-    Py_XDECREF(handle);
+    return result;
+}
+
+// remote_list takes a connection and a limit of time. It returns the names and descriptors of the offers of the other process.
+static PyObject *remote_list(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *number;
+    long long timeout;
+    void *connection;
+    const struct GoLib *go;
+    dlx_remote_list *list = NULL;
+    size_t count;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OL:remote_list", &number, &timeout) || go_handle(number, &connection, &go) != 0)
+        return NULL;
+    WAITING(status, go->remote_connection_list(connection, timeout, &list, &count, &e));
+    if (status != DLX_OK)
+        return remote_exception(go, connection, &e);
+    PyObject *result = listed(go, list, count);
+    go->remote_list_close(list, NULL);
     return result;
 }
 
@@ -431,6 +495,7 @@ PyMethodDef remote_methods[] = {
     {"remote_listen", remote_listen, METH_VARARGS, NULL},
     {"remote_address", remote_address, METH_O, NULL},
     {"remote_accept", remote_accept, METH_VARARGS, NULL},
+    {"remote_serve", remote_serve, METH_VARARGS, NULL},
     {"remote_listener_close", remote_listener_close, METH_O, NULL},
     {"remote_connect", remote_connect, METH_VARARGS, NULL},
     {"remote_send", remote_send, METH_VARARGS, NULL},
@@ -440,6 +505,7 @@ PyMethodDef remote_methods[] = {
     {"remote_offer", remote_offer, METH_VARARGS, NULL},
     {"remote_offer_ended", remote_offer_ended, METH_O, NULL},
     {"remote_offer_close", remote_offer_close, METH_O, NULL},
+    {"remote_list", remote_list, METH_VARARGS, NULL},
     {"remote_describe", remote_describe, METH_O, NULL},
     {"remote_wait_received", remote_wait_received, METH_VARARGS, NULL},
     {"remote_check", remote_check, METH_O, NULL},
