@@ -1118,6 +1118,22 @@ DLX_API dlx_status dlx_remote_fetch(const void *descriptor, size_t size, int64_t
 DLX_API dlx_status dlx_remote_connection_put(dlx_remote_connection *connection, const void *descriptor, size_t size,
 	int64_t start, dlx_tensor *tensor, int64_t timeout_ns, dlx_report **report, dlx_error *error);
 
+enum { DLX_REMOTE_CHECKSUM_SIZE = 32 }; /* bytes of a SHA-256 */
+
+/* Writes the SHA-256 of rows start to stop of an offered tensor, in row-major order, as the other process computes it, to the
+ * DLX_REMOTE_CHECKSUM_SIZE bytes at sum. It comes encrypted and authenticated, which elements do not: a tensor that was read and
+ * has the same one, by dlx_remote_checksum, was not changed on the way. Fails as dlx_remote_connection_fetch does, and with
+ * DLX_ERR_NOT_SUPPORTED if the other process has a version of dlx without checksums; sum is then as it was. */
+DLX_API dlx_status dlx_remote_connection_checksum(dlx_remote_connection *connection, const void *descriptor, size_t size,
+	int64_t start, int64_t stop, int64_t timeout_ns, uint8_t *sum, dlx_error *error);
+
+/* Writes the SHA-256 of the elements of a tensor, in row-major order, to the DLX_REMOTE_CHECKSUM_SIZE bytes at sum. Waits for the
+ * last write to the tensor. poll may be NULL; poll_context is for it. Fails with DLX_ERR_DEVICE if neither the host nor an opened
+ * device can read the elements, with DLX_ERR_INVALID if they are those of a mapped file that was truncated, and with the error of
+ * the last write; sum is then as it was. */
+DLX_API dlx_status dlx_remote_checksum(dlx_tensor *tensor, dlx_poll poll, void *poll_context, int64_t timeout_ns, uint8_t *sum,
+	dlx_error *error);
+
 #ifdef __cplusplus
 }
 #endif

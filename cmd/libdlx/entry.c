@@ -330,3 +330,8 @@ ENTRY(remote_fetch, (const void *descriptor, size_t size, int64_t start, int64_t
 ENTRY(remote_connection_put, (dlx_remote_connection *connection, const void *descriptor, size_t size, int64_t start,
 	dlx_tensor *tensor, int64_t timeout_ns, dlx_report **report, dlx_error *error), CLEAR(report),
 	(connection, (void *)descriptor, size, start, tensor, timeout_ns, report, error))
+ENTRY(remote_connection_checksum, (dlx_remote_connection *connection, const void *descriptor, size_t size, int64_t start,
+	int64_t stop, int64_t timeout_ns, uint8_t *sum, dlx_error *error), NOTHING,
+	(connection, (void *)descriptor, size, start, stop, timeout_ns, sum, error))
+ENTRY(remote_checksum, (dlx_tensor *tensor, dlx_poll poll, void *poll_context, int64_t timeout_ns, uint8_t *sum,
+	dlx_error *error), NOTHING, (tensor, poll, poll_context, timeout_ns, sum, error))

@@ -62,10 +62,15 @@ func remoteOptions(o *C.dlx_remote_options) (options remote.Options, p poller, e
 		return options, p, invalid("the token has no bytes: a token has 16 to 1024")
 	}
 	options.TLS, err = certificates(o.cert_file, o.key_file, o.ca_file, o.server_name)
-	if o.poll != nil {
-		p = poller{C.uintptr_t(uintptr(unsafe.Pointer(o.poll))), C.uintptr_t(uintptr(o.poll_context))}
+	return options, newPoller(o.poll, o.poll_context), err
+}
+
+// newPoller returns the poller of a function of the program, which may be NULL.
+func newPoller(poll C.dlx_poll, pollContext unsafe.Pointer) (p poller) {
+	if poll != nil {
+		p = poller{C.uintptr_t(uintptr(unsafe.Pointer(poll))), C.uintptr_t(uintptr(pollContext))}
 	}
-	return options, p, err
+	return p
 }
 
 // certificates reads the files of TLS. It returns nil if none is named.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import datetime
 import gc
+import hashlib
 import os
 import pathlib
 import pickle
@@ -266,8 +267,12 @@ def test_offers() -> None:
         t, report = c.fetch(descriptor, timeout=LIMIT)
         assert t.tolist() == a.tolist() and report["bytes"] == 96 and report.mechanism == "direct"
         for rows in (slice(1, 3), slice(-1, None), slice(2, 1), slice(None), slice(3, 99)):
-            t, report = remote.fetch(descriptor, rows=rows, token=TOKEN, timeout=LIMIT)
+            options: dict[str, Any] = {"requests": 1, "keep_alive": 30, "spin": 0.001}
+            t, report = remote.fetch(descriptor, rows=rows, token=TOKEN, timeout=LIMIT, **options)
             assert t.tolist() == a[rows].tolist() and report["bytes"] == a[rows].nbytes
+        for wrong in ({"requests": 1025}, {"keep_alive": 0.001}, {"spin": -1}):
+            with pytest.raises(ValueError, match="dlx: "):
+                remote.fetch(descriptor, token=TOKEN, **wrong)
         with pytest.raises(ValueError, match="step"):
             c.fetch(descriptor, rows=slice(None, None, 2))
         with pytest.raises(BufferError, match="read-only"):
@@ -364,6 +369,36 @@ def test_serve() -> None:
 
 
 @needs_ucx
+def test_checksums() -> None:
+    with pair() as (c, d, listener):
+        a = np.arange(3 << 18, dtype=np.float32).reshape(-1, 3)  # of several pieces
+        for x in (a, a[::2], a[:, 1:], np.array(5, np.int8), np.zeros((0, 3))):
+            descriptor = listener.offer(x)
+            sum = hashlib.sha256(x.tobytes()).digest()
+            assert c.checksum(descriptor, timeout=LIMIT) == remote.checksum(x) == sum
+            assert remote.checksum(c.fetch(descriptor)[0], timeout=LIMIT) == sum
+        part = hashlib.sha256(a[5:-1].tobytes()).digest()
+        descriptor = listener.offer(a, writable=True)
+        assert c.checksum(descriptor, rows=slice(5, -1)) == remote.checksum(a[5:-1]) == part
+        c.put(descriptor, np.ones((1, 3), np.float32), start=5)
+        assert c.checksum(descriptor, rows=slice(5, -1)) == remote.checksum(a[5:-1]) != part
+        producer = Producer(shape=(2, 3), code=17, bits=4)  # it must outlive its memory
+        packed = dlx.from_dlpack(producer)
+        assert remote.checksum(packed) == c.checksum(listener.offer(packed)) == hashlib.sha256(bytes(packed)).digest()
+        assert remote.checksum(b"abc") == hashlib.sha256(b"abc").digest()
+        with pytest.raises(ValueError, match="step"):
+            c.checksum(descriptor, rows=slice(None, None, 2))
+        with pytest.raises(TypeError, match="dlx: "):
+            remote.checksum("text")
+        listener.withdraw(descriptor)
+        with pytest.raises(ValueError, match="closed"):
+            c.checksum(descriptor)
+        d.close()
+        with pytest.raises(EOFError):
+            c.checksum(descriptor)
+
+
+@needs_ucx
 def test_put() -> None:
     with pair() as (c, d, listener):
         a = np.zeros((4, 3), np.float32)
@@ -405,6 +440,7 @@ def test_each_device() -> None:
             assert sent.mechanism == report.mechanism == "staged" and sent.bytes_copied == report.bytes_copied == a.nbytes
             descriptor = listener.offer(t, writable=True)
             v, _ = c.fetch(descriptor, device, rows=slice(1, 3))
+            assert remote.checksum(v) == c.checksum(descriptor, rows=slice(1, 3)) == remote.checksum(a[1:])
             assert v.device == device and v.to("cpu").tolist() == a[1:].tolist()
             c.put(descriptor, u[:1], start=2)
             assert t.to("cpu").tolist() == [a[0].tolist(), a[1].tolist(), a[0].tolist()]

@@ -322,6 +322,41 @@ static void lists(void) {
 	OK(dlx_remote_listener_close(e.listener, &err));
 }
 
+/* Checksums of offers and of tensors. */
+static void checksums(void) {
+	/* of the numbers 0 to 11, and of 3 to 8, as float32 */
+	static const uint8_t whole[] = {0x29, 0xe1, 0x88, 0x91, 0x24, 0xdc, 0x65, 0x1e, 0x7b, 0xb4, 0x88, 0x25, 0x11, 0x23, 0x91, 0x07,
+		0x67, 0xd0, 0x42, 0xae, 0x6d, 0xc4, 0x7c, 0x28, 0x0e, 0xc3, 0x64, 0x65, 0x5e, 0x24, 0xab, 0x49};
+	static const uint8_t middle[] = {0x35, 0x8b, 0xbf, 0x17, 0x63, 0xe9, 0xed, 0xa5, 0x7b, 0xdf, 0x92, 0x4c, 0xfa, 0x15, 0x93, 0xc8,
+		0x3f, 0x65, 0x5f, 0xd9, 0x7f, 0xe5, 0xf8, 0xc9, 0x7b, 0x2f, 0x73, 0xdf, 0x44, 0x6f, 0x3e, 0xbf};
+	dlx_remote_options options = with_token();
+	dlx_remote_offer *offer;
+	unsigned char d[DLX_REMOTE_MAX_DESCRIPTOR];
+	uint8_t sum[DLX_REMOTE_CHECKSUM_SIZE] = {42};
+	size_t n;
+	Ends e = open_both(&options);
+	dlx_tensor *t = counted(2, shape, 0);
+	OK(dlx_remote_listener_offer(e.listener, t, NULL, &offer, &err));
+	OK(dlx_remote_offer_descriptor(offer, d, sizeof d, &n, &err));
+	FAILS(DLX_ERR_LAYOUT, dlx_remote_connection_checksum(e.client, d, n, 3, 5, 0, sum, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_connection_checksum(e.client, d, n, 0, -1, 0, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_connection_checksum(e.client, "nonsense", 8, 0, -1, 0, sum, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_checksum(t, NULL, NULL, 0, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_checksum(NULL, NULL, NULL, 0, sum, &err));
+	CHECK(sum[0] == 42);
+	OK(dlx_remote_connection_checksum(e.client, d, n, 0, -1, 0, sum, &err));
+	CHECK(memcmp(sum, whole, sizeof sum) == 0);
+	OK(dlx_remote_connection_checksum(e.client, d, n, 1, 3, 0, sum, &err));
+	CHECK(memcmp(sum, middle, sizeof sum) == 0);
+	OK(dlx_remote_checksum(t, NULL, NULL, 0, sum, &err));
+	CHECK(memcmp(sum, whole, sizeof sum) == 0);
+	OK(dlx_remote_offer_close(offer, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_remote_connection_checksum(e.client, d, n, 0, -1, 0, sum, &err));
+	OK(dlx_tensor_close(t, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_remote_checksum(t, NULL, NULL, 0, sum, &err));
+	close_both(&e);
+}
+
 static void *serve(void *listener) {
 	FAILS(DLX_ERR_CLOSED, dlx_remote_listener_serve(listener, 0, &err));
 	return listener;
@@ -479,6 +514,7 @@ int main(int argc, char **argv) {
 	send_and_receive();
 	offers();
 	lists();
+	checksums();
 	served();
 	polled();
 	refusals();

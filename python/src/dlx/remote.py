@@ -37,6 +37,7 @@ __all__ = [
     "Listener",
     "Offered",
     "Report",
+    "checksum",
     "connect",
     "describe",
     "dial",
@@ -127,6 +128,19 @@ def _tensor(x: object) -> tuple[_C.Tensor, int]:
         return _C.from_dlpack(x), 0
     t = share._of_buffer(x)
     return t, t.nbytes
+
+
+def _range(descriptor: bytes, rows: slice | None) -> tuple[int, int]:
+    """Return the first row of an offered tensor and the one after the last; -1 as the latter means all."""
+    if rows is None:
+        return 0, -1
+    shape = describe(descriptor).shape
+    if not shape:
+        raise ValueError("dlx: the offered tensor has no axes, and so no rows")
+    start, stop, step = rows.indices(shape[0])
+    if step != 1:
+        raise ValueError(f"dlx: rows has the step {step}: only 1 is possible")
+    return start, max(start, stop)
 
 
 def _report(text: str, copied: int = 0) -> Report:
@@ -257,17 +271,19 @@ class Connection(_Offering):
         It is in new memory of the device. rows is a slice without a step. ValueError is raised if the offer has ended or the other
         process does not know it, and MemoryError if it is larger than this process permits.
         """
-        start, stop = 0, -1
-        if rows is not None:
-            shape = describe(descriptor).shape
-            if not shape:
-                raise ValueError("dlx: the offered tensor has no axes, and so no rows")
-            start, stop, step = rows.indices(shape[0])
-            if step != 1:
-                raise ValueError(f"dlx: rows has the step {step}: only 1 is possible")
-            stop = max(start, stop)
+        start, stop = _range(descriptor, rows)
         tensor, report = _C.remote_fetch(self._open(), bytes(descriptor), start, stop, device, _nanoseconds(timeout))
         return tensor, _report(report)
+
+    def checksum(self, descriptor: bytes, *, rows: slice | None = None, timeout: float | None = None) -> bytes:
+        """Return the SHA-256 of a tensor that the other process has offered, or of some rows, as that process computes it.
+
+        It comes encrypted and authenticated, which elements do not. If it is that of the tensor that fetch has returned, by the
+        function checksum, the elements were not changed on the way. Errors are those of fetch, and RuntimeError if the other process
+        has a version of dlx without checksums.
+        """
+        start, stop = _range(descriptor, rows)
+        return _C.remote_connection_checksum(self._open(), bytes(descriptor), start, stop, _nanoseconds(timeout))
 
     def put(
         self, descriptor: bytes, x: object, *, start: SupportsIndex | None = None, timeout: float | None = None
@@ -439,6 +455,9 @@ def fetch(
     server_name: str | None = None,
     insecure: bool = False,
     size: SupportsIndex = 0,
+    requests: SupportsIndex = 0,
+    keep_alive: float | None = None,
+    spin: float = 0,
     timeout: float | None = None,
 ) -> tuple[_C.Tensor, Report]:
     """Connect to the listener that a descriptor names, read the tensor or some rows of it, and close the connection.
@@ -458,6 +477,9 @@ def fetch(
         server_name=server_name,
         insecure=insecure,
         size=size,
+        requests=requests,
+        keep_alive=keep_alive,
+        spin=spin,
         timeout=timeout,
     ) as connection:
         left = None if timeout is None else max(end - time.monotonic(), 1e-9)
@@ -472,6 +494,14 @@ def describe(descriptor: bytes) -> Description:
     whole, dot, rest = text.partition(".")
     expires = datetime.fromisoformat(f"{whole}.{rest[:-6]:0<6}{rest[-6:]}" if dot else text) if text else None
     return Description(_dtype(d["dtype"]), tuple(d["shape"]), d.get("writable", False), d.get("address", ""), expires, d["bytes"])
+
+
+def checksum(x: object, *, timeout: float | None = None) -> bytes:
+    """Return the SHA-256 of the elements of a tensor, in row-major order, which Connection.checksum returns for an offered one.
+
+    x is what Connection.send takes. checksum waits for the last write to it.
+    """
+    return _C.remote_checksum(_tensor(x)[0], _nanoseconds(timeout))
 
 
 def version() -> str:

@@ -296,6 +296,51 @@ static PyObject *remote_fetch(PyObject *module, PyObject *args) {
     return arrived(PyModule_GetState(module), go, connection, status, tensor, report, &e);
 }
 
+// remote_connection_checksum takes a connection, a descriptor, the first row, the row after the last one and a limit of time. It
+// returns a SHA-256.
+static PyObject *remote_connection_checksum(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *number, *descriptor;
+    char *data;
+    Py_ssize_t size;
+    long long start, stop, timeout;
+    void *connection;
+    const struct GoLib *go;
+    uint8_t sum[DLX_REMOTE_CHECKSUM_SIZE];
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OSLLL:remote_connection_checksum", &number, &descriptor, &start, &stop, &timeout) ||
+        PyBytes_AsStringAndSize(descriptor, &data, &size) != 0 || go_handle(number, &connection, &go) != 0)
+        return NULL;
+    WAITING(status, go->remote_connection_checksum(connection, data, (size_t)size, start, stop, timeout, sum, &e));
+    if (status != DLX_OK || PyErr_Occurred())
+        return remote_exception(go, connection, &e);
+    return PyBytes_FromStringAndSize((char *)sum, sizeof sum);
+}
+
+// remote_checksum takes a tensor and a limit of time. It returns a SHA-256.
+static PyObject *remote_checksum(PyObject *module, PyObject *args) {
+    PyObject *o;
+    long long timeout;
+    State *s = PyModule_GetState(module);
+    uint8_t sum[DLX_REMOTE_CHECKSUM_SIZE];
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OL:remote_checksum", &o, &timeout))
+        return NULL;
+    const struct GoLib *go = go_load();
+    dlx_tensor *tensor = go == NULL ? NULL : source_of(go, o);
+    if (tensor == NULL)
+        return NULL;
+    WAITING(status, go->remote_checksum(tensor, check_signals, (void *)s->ended, timeout, sum, &e));
+    Py_BEGIN_ALLOW_THREADS
+    go->tensor_close(tensor, NULL);
+    Py_END_ALLOW_THREADS
+    if (status != DLX_OK || PyErr_Occurred())
+        return share_exception(&e);
+    return PyBytes_FromStringAndSize((char *)sum, sizeof sum);
+}
+
 // remote_put takes a connection, a descriptor, the first row or -1, a tensor and a limit of time. It returns the report.
 static PyObject *remote_put(PyObject *module, PyObject *args) {
     (void)module;
@@ -501,6 +546,8 @@ PyMethodDef remote_methods[] = {
     {"remote_send", remote_send, METH_VARARGS, NULL},
     {"remote_receive", remote_receive, METH_VARARGS, NULL},
     {"remote_fetch", remote_fetch, METH_VARARGS, NULL},
+    {"remote_connection_checksum", remote_connection_checksum, METH_VARARGS, NULL},
+    {"remote_checksum", remote_checksum, METH_VARARGS, NULL},
     {"remote_put", remote_put, METH_VARARGS, NULL},
     {"remote_offer", remote_offer, METH_VARARGS, NULL},
     {"remote_offer_ended", remote_offer_ended, METH_O, NULL},
