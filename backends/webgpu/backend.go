@@ -106,7 +106,7 @@ func properties(l *wgpu.Library, a *wgpu.Adapter, index int32) core.Properties {
 		Name:         a.Name,
 		Driver:       strings.TrimSuffix(l.Version+", "+a.Driver, ", "), // SwiftShader gives no description
 		Alignment:    alignment,
-		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapSemaphores | core.CapBatchCopy,
+		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapSemaphores | core.CapBatchCopy | core.CapPool,
 	}
 	p.AddFeature("host_view", core.CapHostView, false, "WebGPU maps a buffer only while the device does not use it")
 	p.AddFeature("map_host", core.CapMapHost, false, "WebGPU makes no buffer of memory of the host")

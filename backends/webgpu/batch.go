@@ -140,39 +140,30 @@ func (d *device) uploadAll(list []transfer) (*wgpu.Work, error) {
 }
 
 // uploadPacked adds copies from the host, of size bytes together. They go through one buffer, since a write of the library costs more
-// than a small copy.
+// than a small copy. The host fills it in place: a write of the library would copy the bytes twice more.
 func (r *recording) uploadPacked(list []transfer, size int64) error {
 	if size == 0 {
 		return nil
 	}
-	temporary, err := r.take(size)
+	staging, err := r.device.fill(size, func(host uintptr) error {
+		jobs := make([]hostcopy.Job, len(list))
+		for i, x := range list {
+			jobs[i] = hostcopy.Bytes(host, uintptr(x.from), x.size)
+			host += uintptr(x.size)
+		}
+		return hostcopy.RunAll(jobs, runtime.GOMAXPROCS(0))
+	})
 	if err != nil {
 		return err
 	}
-	room := min(size, 4*smallCopy) // not all at once, for the sake of the host's memory
-	packed, free := scratch(room)
-	defer free()
-	written, filled := int64(0), int64(0)
-	write := func() error {
-		err := r.device.native.Write(temporary.handle, written, packed, filled)
-		written, filled = written+filled, 0
-		return err
-	}
+	r.taken = append(r.taken, staging)
+	at := int64(0)
 	for i := range list {
-		x := &list[i]
-		if filled+x.size > room {
-			if err := write(); err != nil {
-				return err
-			}
-		}
-		if err := hostcopy.Small(packed+uintptr(filled), uintptr(x.from), x.size); err != nil {
-			return err
-		}
-		x.src, x.from = temporary.handle, written+filled
-		filled += x.size
+		list[i].src, list[i].from = staging.handle, at
+		at += list[i].size
 	}
 	r.copies(list)
-	return write()
+	return nil
 }
 
 // downloads returns a function that enqueues copies to the host.

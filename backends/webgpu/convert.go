@@ -105,7 +105,7 @@ func apartFrom(list []launch) (copies []copied, size int64) {
 
 // readCopies adds the copies of apartFrom to a buffer of size bytes, and lets the launches read that.
 func (r *recording) readCopies(list []launch, copies []copied, size int64) error {
-	temporary, err := r.take(size)
+	temporary, err := r.take(wgpu.Memory, size)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
@@ -17,6 +18,7 @@ import (
 // device is an opened device.
 type device struct {
 	devicebase.Device
+	*blockpool.Pool[class, *buffer]
 	native  *wgpu.Device
 	limits  gpucopy.Limits
 	most    int64 // maxBufferSize
@@ -32,11 +34,16 @@ type device struct {
 	buffers map[wgpu.Handle]*buffer // of open memory; guarded by Mu
 }
 
-// buffer is a WGPUBuffer that the device knows, while memory on it is open.
+// buffer is a WGPUBuffer.
 type buffer struct {
 	handle wgpu.Handle
+	usage  wgpu.Usage
 	size   int64 // a multiple of 4, or what an imported buffer has
-	users  int   // memories that are open; guarded by device.Mu
+
+	// Guarded by device.Mu:
+	users int                             // memories that are open
+	part  *blockpool.Part[class, *buffer] // of the pool, while memory on it is open; nil if it is not of the pool
+	asked int64                           // for how many bytes it was taken from the pool
 }
 
 var (
@@ -44,6 +51,7 @@ var (
 	_ backendkit.CloseNotifier = (*device)(nil)
 	_ core.PointerImporter     = (*device)(nil)
 	_ core.BatchCopier         = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
 	_ core.SemaphoreCreator    = (*device)(nil)
 )
 
@@ -52,6 +60,7 @@ func newDevice(native *wgpu.Device, info core.Properties, limits wgpu.Limits, cp
 	d := &device{native: native, cpu: cpu, limits: limitsOf(limits, cpu), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
 	d.pipelines.made = make(map[gpucopy.Shader]wgpu.Handle)
 	d.Init(d, info)
+	d.Pool = d.newPool()
 	return d
 }
 
@@ -63,7 +72,7 @@ func deviceOf(d core.Device) (uintptr, error) {
 	return uintptr(own.native.Native()), nil
 }
 
-// Alloc makes a WGPUBuffer for each memory.
+// Alloc takes a WGPUBuffer from the pool, with offset 0. The stream in opts has no influence: memory is freed after the work on it.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
@@ -74,61 +83,49 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	if opts.HostVisible {
 		return core.Memory{}, d.Errorf(core.ErrNotSupported, "Alloc", "the host never sees memory that WebGPU's device may use: leave out AllocOptions.HostVisible, and copy")
 	}
-	if size < 0 {
-		return core.Memory{}, d.Errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
-	}
-	if err := d.Hold("Alloc", func() error { return d.native.Lost("Alloc") }); err != nil {
-		return core.Memory{}, err
-	}
-	defer d.Drop()
-	b := &buffer{}
-	if size > 0 {
-		var err error
-		if b, err = d.newBuffer("Alloc", wgpu.Memory, size); err != nil {
-			return core.Memory{}, err
-		}
-	}
-	return d.newMemory("Alloc", b, size, nil)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	m, err := d.alloc(size)
+	d.Count(err)
+	return m, err
 }
 
 // newBuffer makes a buffer of at least size bytes; size is above 0. The caller owns it.
 func (d *device) newBuffer(call string, usage wgpu.Usage, size int64) (*buffer, error) {
-	if size > d.most&^3 {
-		return nil, d.Errorf(core.ErrOutOfMemory, call, "%d bytes were asked for, and a buffer has at most %d (maxBufferSize)", size, d.most)
+	if err := d.fits(call, size); err != nil {
+		return nil, err
 	}
 	size = (size + 3) &^ 3
 	h, err := d.native.NewBuffer(usage, size)
 	if err != nil {
 		return nil, err
 	}
-	return &buffer{handle: h, size: size}, nil
+	return &buffer{handle: h, usage: usage, size: size}, nil
 }
 
-// newMemory returns the first size bytes of b as memory of the device that owns owner and a reference to b. If it fails, it
-// releases b, and owner stays the caller's.
-func (d *device) newMemory(call string, b *buffer, size int64, owner core.Owner) (core.Memory, error) {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	if err := d.IsOpen(call); err != nil {
-		release(b.handle)
-		return core.Memory{}, err
+// fits fails if no buffer has so many bytes.
+func (d *device) fits(call string, size int64) error {
+	if size > d.most&^3 {
+		return d.Errorf(core.ErrOutOfMemory, call, "%d bytes were asked for, and a buffer has at most %d (maxBufferSize)", size, d.most)
 	}
-	own := b
+	return nil
+}
+
+// newMemory returns the first size bytes of b as memory of the device, whose owner calls after when it is freed. d.Mu is held.
+func (d *device) newMemory(b *buffer, size int64, after func()) core.Memory {
 	if b.handle != 0 {
-		if known := d.buffers[b.handle]; known != nil {
-			own = known
-		}
-		d.buffers[b.handle] = own
-		own.users++
+		d.buffers[b.handle] = b
 	}
+	b.users++
 	return d.HandOut(core.Memory{ID: d.ID(), Handle: uintptr(b.handle), Size: size}, func() {
-		if own.users--; own.users == 0 {
-			delete(d.buffers, own.handle)
+		if b.users--; b.users > 0 {
+			return
 		}
-	}, func() {
-		release(own.handle) // the reference of this memory
-		core.Memory{Owner: owner}.Free()
-	}), nil
+		delete(d.buffers, b.handle)
+		if b.part != nil {
+			d.giveBack(b)
+		}
+	}, after)
 }
 
 // release releases a buffer, if there is one.
@@ -143,28 +140,39 @@ func release(h wgpu.Handle) {
 // buffer is too small or has another usage; if size is 0, p is ignored.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.Hold(call, func() error { return d.native.Lost(call) }); err != nil {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
 		return core.Memory{}, err
 	}
-	defer d.Drop()
+	if err := d.native.Lost(call); err != nil {
+		return core.Memory{}, err
+	}
+	free := core.Memory{Owner: owner}.Free
 	switch {
 	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	case size == 0:
-		return d.newMemory(call, &buffer{}, 0, owner)
+		return d.newMemory(&buffer{}, 0, free), nil
 	case p == 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the WGPUBuffer is nil")
 	}
-	h := wgpu.Handle(p)
-	has, usage := wgpu.Describe(h)
-	if size > has {
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes, and the WGPUBuffer has %d", size, has)
+	b := &buffer{handle: wgpu.Handle(p)}
+	b.size, b.usage = wgpu.Describe(b.handle)
+	if size > b.size {
+		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes, and the WGPUBuffer has %d", size, b.size)
 	}
-	if usage&wgpu.Memory != wgpu.Memory {
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the usage of the WGPUBuffer is %#x, and dlx needs COPY_SRC, COPY_DST and STORAGE (%#x)", uint64(usage), uint64(wgpu.Memory))
+	if b.usage&wgpu.Memory != wgpu.Memory {
+		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the usage of the WGPUBuffer is %#x, and dlx needs COPY_SRC, COPY_DST and STORAGE (%#x)", uint64(b.usage), uint64(wgpu.Memory))
 	}
-	wgpu.RetainBuffer(h)
-	return d.newMemory(call, &buffer{handle: h, size: has}, size, owner)
+	if known := d.buffers[b.handle]; known != nil {
+		b = known
+	}
+	wgpu.RetainBuffer(b.handle)
+	return d.newMemory(b, size, func() {
+		release(b.handle) // the reference of this memory
+		free()
+	}), nil
 }
 
 // NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is
@@ -198,6 +206,7 @@ func (d *device) Close() error {
 		for _, q := range d.streams.All(&d.Device) {
 			_ = q.Close() // it has no work
 		}
+		d.Drain()
 		d.spares.release()
 		for _, p := range d.pipelines.made {
 			wgpu.ReleasePipeline(p)

@@ -10,8 +10,9 @@
 // The handle of memory is a WGPUBuffer, and the offset counts from its first byte. That is also DLPack's data for
 // kDLWebGPU, which no other library exchanges today. A tensor that another library exports has a buffer that the device does not
 // know: pass the handle of its memory to ImportPointer, and close the tensor when that memory is freed. Each allocation is a buffer that is used for copies in both directions and
-// as storage (COPY_SRC, COPY_DST, STORAGE); its size is rounded up to a multiple of 4. A buffer has at most the device's
-// maxBufferSize. ImportPointer takes a WGPUBuffer of the same WGPUDevice, and adds a reference to it. WebGPU cannot say whether an
+// as storage (COPY_SRC, COPY_DST, STORAGE); its size is rounded up to a multiple of 4. The device keeps freed buffers, and
+// hands them out again for the same size (core.PoolController): a reference of the program does not keep the contents. A buffer has
+// at most the device's maxBufferSize. ImportPointer takes a WGPUBuffer of the same WGPUDevice, and adds a reference to it. WebGPU cannot say whether an
 // address is a buffer, nor whose: a wrong one may crash, or the first call that uses it fails.
 //
 // The host never sees the memory of a buffer that a device may use (WebGPU, "Buffer Mapping"), so there is no view, and

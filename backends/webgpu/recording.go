@@ -22,8 +22,8 @@ type recording struct {
 }
 
 // take returns a buffer of at least size bytes for the steps.
-func (r *recording) take(size int64) (*buffer, error) {
-	b, err := r.device.spares.take(r.device, wgpu.Memory, size)
+func (r *recording) take(usage wgpu.Usage, size int64) (*buffer, error) {
+	b, err := r.device.spares.take(r.device, usage, size)
 	if err == nil {
 		r.taken = append(r.taken, b)
 	}
@@ -34,7 +34,7 @@ func (r *recording) take(size int64) (*buffer, error) {
 // and the library keeps the memory of a released buffer until then.
 func (r *recording) giveBack() {
 	for _, b := range r.taken {
-		r.device.spares.giveBack(b, wgpu.Memory)
+		r.device.spares.giveBack(b)
 	}
 }
 
@@ -76,7 +76,7 @@ func (r *recording) launch(list []launch) error {
 	for i := range list {
 		copy(all[i*constantsRoom:], list[i].constants)
 	}
-	constants, err := r.take(int64(len(all)))
+	constants, err := r.take(wgpu.Memory, int64(len(all)))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 )
 
-// spares are buffers that were used for a copy, for the next one. A new buffer costs as much as a small copy.
+// spares are buffers that were used for a copy, for the next one. A new buffer costs as much as a small copy. They are not of the pool:
+// work that uses them may be unfinished.
 type spares struct {
 	mu   sync.Mutex
 	free map[wgpu.Usage][]*buffer
@@ -37,7 +38,7 @@ func (s *spares) take(d *device, usage wgpu.Usage, size int64) (*buffer, error) 
 }
 
 // giveBack takes a buffer whose work is done or submitted: what uses it next is submitted later.
-func (s *spares) giveBack(b *buffer, usage wgpu.Usage) {
+func (s *spares) giveBack(b *buffer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b.size > maxSpare {
@@ -47,12 +48,12 @@ func (s *spares) giveBack(b *buffer, usage wgpu.Usage) {
 	if s.free == nil {
 		s.free = make(map[wgpu.Usage][]*buffer)
 	}
-	free := append(s.free[usage], b)
+	free := append(s.free[b.usage], b)
 	if len(free) > maxSpares {
 		release(free[0].handle)
 		free = free[1:]
 	}
-	s.free[usage] = free
+	s.free[b.usage] = free
 }
 
 // release releases all that were given back.

@@ -133,7 +133,7 @@ func (d *device) upload(dst, src operand, c copyplan.Copy) error {
 	if err != nil {
 		return err
 	}
-	defer d.spares.giveBack(temporary, wgpu.Memory)
+	defer d.spares.giveBack(temporary)
 	if err := d.write(temporary, 0, from, n&^(unit-1)); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (d *device) download(dst, src operand, c copyplan.Copy) error {
 	if err != nil {
 		return err
 	}
-	defer d.spares.giveBack(temporary, wgpu.Memory)
+	defer d.spares.giveBack(temporary)
 	if err := wait(d.move(temporary, src.buffer, gather)); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (d *device) beginRead(size int64, record func(e *wgpu.Encoder, into wgpu.Ha
 	x := &readback{buffer: b, size: size}
 	err = d.native.SubmitBefore("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) { record(e, b.handle) })
 	if err == nil { // the mapping waits for the copies
-		x.mapping, err = d.native.Map(b.handle, size)
+		x.mapping, err = d.native.Map(b.handle, b.usage, size)
 	}
 	if err != nil {
 		release(b.handle) // it may be mapped
@@ -274,9 +274,31 @@ func (d *device) endRead(x *readback, f func(host uintptr) error) error {
 		release(x.handle) // it may be mapped, and Unmap fails if it is not
 		return err
 	}
-	defer d.spares.giveBack(x.buffer, wgpu.Readback)
-	defer wgpu.Unmap(x.handle)
-	host, err := wgpu.Mapped(x.handle, x.size)
+	defer d.spares.giveBack(x.buffer)
+	return x.whileMapped(x.size, f)
+}
+
+// fill returns a buffer of at least size bytes, which f has filled by its host address. The caller gives it back.
+func (d *device) fill(size int64, f func(host uintptr) error) (*buffer, error) {
+	b, err := d.spares.take(d, wgpu.Staging, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(d.native.Map(b.handle, b.usage, size)); err != nil {
+		release(b.handle) // as in endRead
+		return nil, err
+	}
+	if err := b.whileMapped(size, f); err != nil {
+		d.spares.giveBack(b)
+		return nil, err
+	}
+	return b, nil
+}
+
+// whileMapped calls f with the host address of a mapped buffer, and ends the mapping.
+func (b *buffer) whileMapped(size int64, f func(host uintptr) error) error {
+	defer wgpu.Unmap(b.handle)
+	host, err := wgpu.Mapped(b.handle, b.usage, size)
 	if err != nil {
 		return err
 	}
@@ -290,7 +312,7 @@ func (d *device) within(dst, src *buffer, temporary int64, steps []copyplan.Copy
 	}
 	r := recording{device: d}
 	defer r.giveBack()
-	packed, err := r.take(temporary)
+	packed, err := r.take(wgpu.Memory, temporary)
 	if err == nil {
 		err = r.move(packed, src, steps[0])
 	}

@@ -21,7 +21,7 @@ package faults
 	F(ComputePassEncoderDispatchWorkgroups) F(ComputePassEncoderEnd) F(QueueSubmit) F(QueueWriteBuffer)
 #define OTHERS(F) \
 	F(InstanceEnumerateAdapters) F(AdapterGetInfo) F(AdapterGetLimits) F(AdapterRequestDevice) F(DevicePopErrorScope) \
-	F(BufferMapAsync) F(DeviceGetLimits) F(QueueOnSubmittedWorkDone) F(BufferGetConstMappedRange)
+	F(BufferMapAsync) F(DeviceGetLimits) F(QueueOnSubmittedWorkDone) F(BufferGetConstMappedRange) F(BufferGetMappedRange)
 
 enum {
 #define SLOT(name) slot_##name,
@@ -97,6 +97,10 @@ static uint32_t device_limits(void *d, dlx_wgpu_limits *l) { return fails(slot_D
 
 static const void *mapped(void *b, size_t offset, size_t size) {
 	return fails(slot_BufferGetConstMappedRange) ? NULL : real.BufferGetConstMappedRange(b, offset, size);
+}
+
+static void *mapped_to_write(void *b, size_t offset, size_t size) {
+	return fails(slot_BufferGetMappedRange) ? NULL : real.BufferGetMappedRange(b, offset, size);
 }
 
 static const dlx_wgpu_text text = {"a fault of the test", sizeof "a fault of the test" - 1};
@@ -191,6 +195,7 @@ static void install(dlx_wgpu_functions *table) {
 	table->BufferMapAsync = map;
 	table->QueueOnSubmittedWorkDone = done;
 	table->BufferGetConstMappedRange = mapped;
+	table->BufferGetMappedRange = mapped_to_write;
 }
 
 static void lose_device(void) { lose(1, text); } // WGPUDeviceLostReason_Unknown

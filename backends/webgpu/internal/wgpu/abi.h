@@ -117,6 +117,7 @@ enum {
 	DLX_WGPU_UNKNOWN = 5,              // WGPUErrorType_Unknown
 	DLX_WGPU_SUCCESS = 1,              // of all statuses that dlx reads
 	DLX_WGPU_MAP_READ = 1,             // WGPUBufferUsage_MapRead, and WGPUMapMode_Read
+	DLX_WGPU_MAP_WRITE = 2,            // WGPUBufferUsage_MapWrite, and WGPUMapMode_Write
 	DLX_WGPU_COPY_SRC = 4,             // WGPUBufferUsage_CopySrc
 	DLX_WGPU_COPY_DST = 8,             // WGPUBufferUsage_CopyDst
 	DLX_WGPU_STORAGE = 128,            // WGPUBufferUsage_Storage

@@ -20,13 +20,6 @@ const char *dlx_wgpu_name(size_t i) {
 
 #define fn dlx_wgpu_fn
 
-struct dlx_wgpu_state {
-	dlx_wgpu_state *next;
-	uintptr_t id;
-	atomic_int lost;
-	dlx_wgpu_error why; // written before lost
-};
-
 // The states of open devices. wgpu-native 29 calls the callback of a lost device late or never, also when the device is released. The
 // callback therefore gets a number, which it may still have when the state is gone.
 static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -100,7 +93,12 @@ void dlx_wgpu_write(void *queue, void *buffer, uint64_t offset, uintptr_t host, 
 	fn.QueueWriteBuffer(queue, buffer, offset, (const void *)host, size);
 }
 
-uintptr_t dlx_wgpu_mapped(void *buffer, size_t size) { return (uintptr_t)fn.BufferGetConstMappedRange(buffer, 0, size); }
+uintptr_t dlx_wgpu_mapped(void *buffer, uint64_t mode, size_t size) {
+	if (mode == DLX_WGPU_MAP_WRITE)
+		return (uintptr_t)fn.BufferGetMappedRange(buffer, 0, size);
+	return (uintptr_t)fn.BufferGetConstMappedRange(buffer, 0, size);
+}
+
 void dlx_wgpu_unmap(void *buffer) { fn.BufferUnmap(buffer); }
 void dlx_wgpu_release_pipeline(void *pipeline) { fn.ComputePipelineRelease(pipeline); }
 void dlx_wgpu_free(void *memory) { free(memory); }
@@ -137,9 +135,9 @@ static dlx_wgpu_state *new_state(void) {
 static void on_lost(void *const *device, uint32_t reason, dlx_wgpu_text text, void *first, void *second) {
 	pthread_mutex_lock(&states_lock);
 	for (dlx_wgpu_state *state = states; state; state = state->next) {
-		if (state->id == (uintptr_t)first && !atomic_load(&state->lost)) {
+		if (state->id == (uintptr_t)first && !state->lost) {
 			keep_text(&state->why, reason, text);
-			atomic_store(&state->lost, 1); // also if it was destroyed: the device is open, so it was not dlx
+			__atomic_store_n(&state->lost, 1, __ATOMIC_RELEASE); // also if it was destroyed: the device is open, so it was not dlx
 		}
 	}
 	pthread_mutex_unlock(&states_lock);
@@ -147,13 +145,6 @@ static void on_lost(void *const *device, uint32_t reason, dlx_wgpu_text text, vo
 
 // Errors of calls outside of begin and end are those of other code that uses the device.
 static void on_uncaptured(void *const *device, uint32_t type, dlx_wgpu_text text, void *first, void *second) {}
-
-int dlx_wgpu_lost(dlx_wgpu_state *state, dlx_wgpu_error *error) {
-	if (!atomic_load(&state->lost))
-		return 0;
-	*error = state->why;
-	return 1;
-}
 
 struct opening {
 	void *device;
@@ -203,10 +194,12 @@ static void on_popped(uint32_t status, uint32_t type, dlx_wgpu_text text, void *
 		keep_text(error, type ? type : DLX_WGPU_UNKNOWN, text);
 }
 
-void dlx_wgpu_end(void *device, dlx_wgpu_error *error) {
-	error->type = 0;
+const dlx_wgpu_error *dlx_wgpu_end(void *device) {
+	static _Thread_local dlx_wgpu_error error;
+	error.type = 0;
 	for (int i = 0; i < FILTERS; i++)
-		fn.DevicePopErrorScope(device, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_popped, error, NULL});
+		fn.DevicePopErrorScope(device, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_popped, &error, NULL});
+	return error.type ? &error : NULL;
 }
 
 void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size) {
@@ -295,10 +288,10 @@ dlx_wgpu_wait *dlx_wgpu_on_done(void *queue) {
 	return wait;
 }
 
-dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t size) {
+dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t mode, uint64_t size) {
 	dlx_wgpu_wait *wait = new_wait();
 	if (wait)
-		fn.BufferMapAsync(buffer, DLX_WGPU_MAP_READ, 0, size, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_status, wait, NULL});
+		fn.BufferMapAsync(buffer, mode, 0, size, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_status, wait, NULL});
 	return wait;
 }
 

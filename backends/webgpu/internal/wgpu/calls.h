@@ -37,6 +37,7 @@
 	F(uint64_t, BufferGetUsage, (void *)) \
 	F(uint64_t, BufferMapAsync, (void *, uint64_t mode, size_t offset, size_t size, dlx_wgpu_callback)) \
 	F(const void *, BufferGetConstMappedRange, (void *, size_t offset, size_t size)) \
+	F(void *, BufferGetMappedRange, (void *, size_t offset, size_t size)) \
 	F(void, BufferUnmap, (void *)) \
 	F(void, CommandEncoderCopyBufferToBuffer, (void *, void *src, uint64_t src_offset, void *dst, uint64_t dst_offset, uint64_t size)) \
 	F(void *, CommandEncoderBeginComputePass, (void *, const void *)) \
@@ -63,14 +64,19 @@ typedef struct {
 extern dlx_wgpu_functions dlx_wgpu_fn;
 const char *dlx_wgpu_name(size_t i); // of field i
 
-// dlx_wgpu_state is what the callback of a lost device writes. The device owns it. A callback that comes after it was freed does nothing.
-typedef struct dlx_wgpu_state dlx_wgpu_state;
-
 // dlx_wgpu_error is the first error of a group of calls: type is 0 if there was none.
 typedef struct {
 	uint32_t type;
 	char text[500];
 } dlx_wgpu_error;
+
+// dlx_wgpu_state is what the callback of a lost device writes. The device owns it. A callback that comes after it was freed does nothing.
+typedef struct dlx_wgpu_state {
+	struct dlx_wgpu_state *next;
+	uintptr_t id;
+	uint32_t lost;      // atomic
+	dlx_wgpu_error why; // written before lost
+} dlx_wgpu_state;
 
 // dlx_wgpu_wait is what a callback of one operation writes: 0 until it has come, and then its status. It
 // is freed with the last of its two users: the callback and who waits.
@@ -89,12 +95,12 @@ int dlx_wgpu_device_limits(void *device, dlx_wgpu_limits *limits);
 void dlx_wgpu_retain_device(void *device);
 void *dlx_wgpu_queue(void *device);
 void dlx_wgpu_close(void *device, void *queue);
-int dlx_wgpu_lost(dlx_wgpu_state *state, dlx_wgpu_error *error);
 void dlx_wgpu_drop_state(dlx_wgpu_state *state);
 
-// Between begin and end, the errors of the device's calls on this thread are kept for end.
+// Between begin and end, the errors of the device's calls on this thread are kept for end. It returns the first one, or NULL, until
+// the next end on the thread.
 void dlx_wgpu_begin(void *device);
-void dlx_wgpu_end(void *device, dlx_wgpu_error *error);
+const dlx_wgpu_error *dlx_wgpu_end(void *device);
 
 void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size);
 void dlx_wgpu_retain_buffer(void *buffer);
@@ -102,7 +108,7 @@ void dlx_wgpu_release_buffer(void *buffer);
 uint64_t dlx_wgpu_buffer_size(void *buffer);
 uint64_t dlx_wgpu_buffer_usage(void *buffer);
 void dlx_wgpu_write(void *queue, void *buffer, uint64_t offset, uintptr_t host, size_t size);
-uintptr_t dlx_wgpu_mapped(void *buffer, size_t size);
+uintptr_t dlx_wgpu_mapped(void *buffer, uint64_t mode, size_t size);
 void dlx_wgpu_unmap(void *buffer);
 void *dlx_wgpu_new_pipeline(void *device, const char *code, size_t length, const char **missing);
 
@@ -123,7 +129,7 @@ void dlx_wgpu_submit(void *queue, void *commands);
 void dlx_wgpu_release_commands(void *commands);
 
 dlx_wgpu_wait *dlx_wgpu_on_done(void *queue);
-dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t size);
+dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t mode, uint64_t size);
 long dlx_wgpu_callbacks(void); // how many states and waits are not freed
 uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait);
 void dlx_wgpu_wait_for_all(void *device);

@@ -195,10 +195,9 @@ func (d *Device) Close() {
 
 // Lost returns the error of a lost device, or nil.
 func (d *Device) Lost(call string) error {
-	var why C.dlx_wgpu_error
 	text := d.lost.Load()
-	if text == nil && d.state != nil && C.dlx_wgpu_lost(d.state, &why) != 0 {
-		t := C.GoString(&why.text[0])
+	if text == nil && d.state != nil && atomic.LoadUint32((*uint32)(&d.state.lost)) != 0 {
+		t := C.GoString(&d.state.why.text[0])
 		text = &t
 	}
 	if text == nil {
@@ -227,9 +226,8 @@ func (d *Device) group(call string, f func()) error {
 	defer d.mu.Unlock()
 	C.dlx_wgpu_begin(d.handle)
 	f()
-	var failed C.dlx_wgpu_error
-	C.dlx_wgpu_end(d.handle, &failed)
-	if failed._type == 0 {
+	failed := C.dlx_wgpu_end(d.handle)
+	if failed == nil {
 		return nil
 	}
 	text := C.GoString(&failed.text[0])
@@ -251,10 +249,11 @@ func (d *Device) group(call string, f func()) error {
 // Usage says what a buffer is for.
 type Usage uint64
 
-// The usages of dlx's buffers: those of memory, and those of what the host reads.
+// The usages of dlx's buffers: those of memory, of what the host reads, and of what it writes.
 const (
 	Memory   Usage = C.DLX_WGPU_COPY_SRC | C.DLX_WGPU_COPY_DST | C.DLX_WGPU_STORAGE
 	Readback Usage = C.DLX_WGPU_MAP_READ | C.DLX_WGPU_COPY_DST
+	Staging  Usage = C.DLX_WGPU_MAP_WRITE | C.DLX_WGPU_COPY_SRC
 )
 
 // NewBuffer makes a buffer. size is a multiple of 4, above 0. The caller owns the result.
@@ -435,11 +434,14 @@ func (w *Work) Drop() {
 	}
 }
 
-// Map begins to map the first size bytes of a buffer for reading. When the result is done, Mapped returns the address, and
-// Unmap ends the mapping.
-func (d *Device) Map(b Handle, size int64) (*Work, error) {
+// mode is how a buffer of a usage is mapped.
+func (u Usage) mode() C.uint64_t { return C.uint64_t(u) & (C.DLX_WGPU_MAP_READ | C.DLX_WGPU_MAP_WRITE) }
+
+// Map begins to map the first size bytes of a buffer, whose usage is Readback or Staging. When the result is done, Mapped returns the
+// address, and Unmap ends the mapping.
+func (d *Device) Map(b Handle, usage Usage, size int64) (*Work, error) {
 	w := &Work{device: d}
-	err := d.group("wgpuBufferMapAsync", func() { w.wait = C.dlx_wgpu_map(b.c(), C.uint64_t(size)) })
+	err := d.group("wgpuBufferMapAsync", func() { w.wait = C.dlx_wgpu_map(b.c(), usage.mode(), C.uint64_t(size)) })
 	if err != nil {
 		w.Drop()
 		return nil, err
@@ -448,10 +450,10 @@ func (d *Device) Map(b Handle, size int64) (*Work, error) {
 }
 
 // Mapped returns the address of the first size bytes of a mapped buffer.
-func Mapped(b Handle, size int64) (uintptr, error) {
-	p := C.dlx_wgpu_mapped(b.c(), C.size_t(size))
+func Mapped(b Handle, usage Usage, size int64) (uintptr, error) {
+	p := C.dlx_wgpu_mapped(b.c(), usage.mode(), C.size_t(size))
 	if p == 0 {
-		return 0, core.Errorf(core.ErrInvalid, "webgpu", "wgpuBufferGetConstMappedRange", "the buffer is not mapped")
+		return 0, core.Errorf(core.ErrInvalid, "webgpu", "wgpuBufferGetMappedRange", "the buffer is not mapped")
 	}
 	return uintptr(p), nil
 }
