@@ -122,7 +122,7 @@ func (d *device) uploads(list []transfer) func(*stream.Queue) error {
 
 // uploadAll submits copies from the host.
 func (d *device) uploadAll(list []transfer) (*wgpu.Work, error) {
-	r := recording{device: d, call: "wgpuQueueSubmit"}
+	r := recording{device: d, call: "wgpuQueueSubmitForIndex"}
 	defer r.giveBack()
 	var small []transfer
 	var size int64

@@ -39,8 +39,8 @@ func openFaulty(t *testing.T) *device {
 	return d.(*device)
 }
 
-// submits is the index of wgpuQueueSubmit.
-func submits() int { return slices.Index(faults.Calls(), "wgpuQueueSubmit") }
+// submits is the index of wgpuQueueSubmitForIndex.
+func submits() int { return slices.Index(faults.Calls(), "wgpuQueueSubmitForIndex") }
 
 // However many copies a batch has, they are one submission for each piece, and all bytes arrive.
 func TestABatchIsOneSubmission(t *testing.T) {
@@ -99,7 +99,7 @@ func TestAllTensorsOfABatchReportAFailure(t *testing.T) {
 		}
 		for i := range x.dst {
 			var typed *core.Error
-			if err := x.dst[i].WaitReady(t.Context()); !errors.As(err, &typed) || typed.Call != "wgpuQueueSubmit" {
+			if err := x.dst[i].WaitReady(t.Context()); !errors.As(err, &typed) || typed.Call != "wgpuQueueSubmitForIndex" {
 				t.Errorf("%s: dst[%d]: error %v", x.what, i, err)
 			}
 		}

@@ -22,7 +22,8 @@
 //
 // A device has one queue. Streams are host queues ([github.com/dlx-go/dlx/stream.Queue]), which can wait for events of any device.
 // A piece of work submits its commands, and is done when the callback of wgpuQueueOnSubmittedWorkDone has come. The backend polls
-// the device for it: wgpuDevicePoll that waits would keep other goroutines from submitting. Copies and conversions within the
+// the device for it: wgpuDevicePoll that waits keeps other goroutines, and the program, from submitting, so that only copies of at most
+// 32 MiB that nothing else is in front of are waited for so. Copies and conversions within the
 // device are submitted before earlier ones are done, since the queue keeps the order, also between streams. Copies from and to the host,
 // and what waits for other devices or the host, wait for the work before.
 //

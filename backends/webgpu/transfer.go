@@ -70,7 +70,7 @@ func (d *device) small(dst, src operand) func() (*wgpu.Work, error) {
 			if err := d.native.Write(dst.buffer.handle, c.Dst, src.base+uintptr(c.Src), n); err != nil {
 				return nil, err
 			}
-			return d.native.Submit("wgpuQueueSubmit", func(*wgpu.Encoder) {})
+			return d.native.Submit("wgpuQueueSubmitForIndex", func(*wgpu.Encoder) {})
 		}
 	}
 	if c.Src%unit != 0 {
@@ -160,7 +160,7 @@ func (d *device) write(b *buffer, at int64, host uintptr, n int64) (err error) {
 		}
 		done += size
 		var w *wgpu.Work
-		if w, err = d.native.Submit("wgpuQueueSubmit", func(*wgpu.Encoder) {}); err != nil {
+		if w, err = d.native.Submit("wgpuQueueSubmitForIndex", func(*wgpu.Encoder) {}); err != nil {
 			break
 		}
 		if before != nil {

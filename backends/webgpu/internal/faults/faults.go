@@ -18,7 +18,7 @@ package faults
 	F(ShaderModuleRelease) F(ComputePipelineRelease) F(BindGroupRelease) F(BindGroupLayoutRelease) F(ComputePassEncoderRelease)
 #define ACTIONS(F) \
 	F(CommandEncoderCopyBufferToBuffer) F(ComputePassEncoderSetPipeline) F(ComputePassEncoderSetBindGroup) \
-	F(ComputePassEncoderDispatchWorkgroups) F(ComputePassEncoderEnd) F(QueueSubmit) F(QueueWriteBuffer)
+	F(ComputePassEncoderDispatchWorkgroups) F(ComputePassEncoderEnd) F(QueueSubmitForIndex) F(QueueWriteBuffer)
 #define OTHERS(F) \
 	F(InstanceEnumerateAdapters) F(AdapterGetInfo) F(AdapterGetLimits) F(AdapterRequestDevice) F(DevicePopErrorScope) \
 	F(BufferMapAsync) F(DeviceGetLimits) F(QueueOnSubmittedWorkDone) F(BufferGetConstMappedRange) F(BufferGetMappedRange)

@@ -254,7 +254,7 @@ void *dlx_wgpu_finish(void *encoder) {
 	return commands;
 }
 
-void dlx_wgpu_submit(void *queue, void *commands) { fn.QueueSubmit(queue, 1, &commands); }
+uint64_t dlx_wgpu_submit(void *queue, void *commands) { return fn.QueueSubmitForIndex(queue, 1, &commands); }
 void dlx_wgpu_release_commands(void *commands) { fn.CommandBufferRelease(commands); }
 
 long dlx_wgpu_callbacks(void) { return atomic_load(&callbacks); }
@@ -295,12 +295,21 @@ dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t mode, uint64_t size) {
 	return wait;
 }
 
-uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait) {
+uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait, uint64_t submission) {
 	uint32_t status = atomic_load(&wait->status);
 	if (!status) {
-		fn.DevicePoll(device, 0, NULL);
+		fn.DevicePoll(device, submission != 0, submission ? &submission : NULL);
 		status = atomic_load(&wait->status);
 	}
+	return status;
+}
+
+uint32_t dlx_wgpu_idle(void *device, void *queue) {
+	dlx_wgpu_wait *wait = dlx_wgpu_on_done(queue);
+	if (!wait)
+		return 0;
+	uint32_t status = dlx_wgpu_poll(device, wait, 0);
+	dlx_wgpu_drop_wait(wait);
 	return status;
 }
 

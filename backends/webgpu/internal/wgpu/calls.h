@@ -50,7 +50,7 @@
 	F(void, ComputePassEncoderEnd, (void *)) \
 	F(void, ComputePassEncoderRelease, (void *)) \
 	F(void, QueueRelease, (void *)) \
-	F(void, QueueSubmit, (void *, size_t, void *const *)) \
+	F(uint64_t, QueueSubmitForIndex, (void *, size_t, void *const *)) \
 	F(uint64_t, QueueOnSubmittedWorkDone, (void *, dlx_wgpu_callback)) \
 	F(void, QueueWriteBuffer, (void *, void *buffer, uint64_t offset, const void *, size_t))
 
@@ -125,13 +125,14 @@ void dlx_wgpu_free(void *memory);
 void *dlx_wgpu_encoder(void *device);
 void dlx_wgpu_copy(void *encoder, void *src, uint64_t from, void *dst, uint64_t to, uint64_t size);
 void *dlx_wgpu_finish(void *encoder); // releases the encoder
-void dlx_wgpu_submit(void *queue, void *commands);
+uint64_t dlx_wgpu_submit(void *queue, void *commands); // returns the index of the submission
 void dlx_wgpu_release_commands(void *commands);
 
 dlx_wgpu_wait *dlx_wgpu_on_done(void *queue);
+uint32_t dlx_wgpu_idle(void *device, void *queue); // the status of a callback for all that was submitted: 0 if it is not done
 dlx_wgpu_wait *dlx_wgpu_map(void *buffer, uint64_t mode, uint64_t size);
 long dlx_wgpu_callbacks(void); // how many states and waits are not freed
-uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait);
+uint32_t dlx_wgpu_poll(void *device, dlx_wgpu_wait *wait, uint64_t submission); // waits for the submission, if it is not 0
 void dlx_wgpu_wait_for_all(void *device);
 void dlx_wgpu_drop_wait(dlx_wgpu_wait *wait);
 

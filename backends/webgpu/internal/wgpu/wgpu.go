@@ -148,7 +148,13 @@ type Device struct {
 	state         *C.dlx_wgpu_state      // nil for a device of the program, whose callback is the program's
 	lost          atomic.Pointer[string] // why, if an error of a call said so
 	mu            sync.Mutex             // held by groups of calls, whose errors are read together
+	written       int64                  // bytes that will go to buffers before the next submission
+	ahead         int64                  // bytes of copies submitted since the queue was empty; above brief if there is other work
+	last          C.uint64_t             // the last submission
 }
+
+// brief is for how many bytes of copies the library itself waits, which keeps others from submitting meanwhile.
+const brief = 32 << 20
 
 // Open opens a device with all limits of the adapter.
 func (a *Adapter) Open() (*Device, error) {
@@ -293,6 +299,7 @@ func Describe(b Handle) (size int64, usage Usage) {
 func (d *Device) Write(b Handle, offset int64, host uintptr, n int64) error {
 	return d.group("wgpuQueueWriteBuffer", func() {
 		C.dlx_wgpu_write(d.queue, b.c(), C.uint64_t(offset), C.uintptr_t(host), C.size_t(n))
+		d.written += n
 	})
 }
 
@@ -301,6 +308,7 @@ type Encoder struct {
 	device  *Device
 	handle  unsafe.Pointer
 	missing string // the first call that returned no object
+	bytes   int64  // of copies; above brief if there is other work
 }
 
 // Submit records commands by f, and submits them. The caller owns the result. A device carries out what is submitted in
@@ -341,12 +349,41 @@ func (d *Device) submit(call string, f func(*Encoder), w *Work) error {
 	if err != nil {
 		return err
 	}
-	return d.group("wgpuQueueSubmit", func() {
-		C.dlx_wgpu_submit(d.queue, commands)
+	var idle C.uint32_t
+	err = d.group("wgpuQueueSubmitForIndex", func() {
 		if w != nil {
+			idle = C.dlx_wgpu_idle(d.handle, d.queue) // wgpuDevicePoll returns true for a queue that has work, too
+		}
+		if idle > C.DLX_WGPU_SUCCESS {
+			return
+		}
+		this := C.dlx_wgpu_submit(d.queue, commands)
+		switch {
+		case idle == C.DLX_WGPU_SUCCESS:
+			d.ahead = 0
+		case this != d.last+1:
+			d.ahead = brief + 1 // the program has submitted something
+		}
+		d.ahead = min(d.ahead+d.written+e.bytes, brief+1)
+		d.written, d.last = 0, this
+		if w != nil {
+			if d.ahead <= brief {
+				w.submission = this
+			}
 			w.wait = C.dlx_wgpu_on_done(d.queue)
 		}
 	})
+	if err == nil && idle > C.DLX_WGPU_SUCCESS {
+		err = badStatus("wgpuQueueOnSubmittedWorkDone", idle)
+	}
+	return err
+}
+
+// badStatus is the error of a callback.
+func badStatus(call string, status C.uint32_t) error {
+	err := core.Errorf(core.ErrInvalid, "webgpu", call, "the status of the callback is %d", status)
+	err.Code = int64(status)
+	return err
 }
 
 // WaitForAll waits within the library for all that was submitted: meanwhile nothing can be submitted. It is for tests.
@@ -356,6 +393,7 @@ func (d *Device) WaitForAll() error {
 
 // Copy records a copy between two buffers, which are different. Offsets and n are multiples of 4.
 func (e *Encoder) Copy(dst Handle, to int64, src Handle, from, n int64) {
+	e.bytes += n
 	C.dlx_wgpu_copy(e.handle, src.c(), C.uint64_t(from), dst.c(), C.uint64_t(to), C.uint64_t(n))
 }
 
@@ -367,6 +405,7 @@ type Range struct {
 
 // Dispatch records one run of a pipeline, over what it writes, what it reads and its constants.
 func (e *Encoder) Dispatch(pipeline Handle, ranges [3]Range, groups [3]uint32) {
+	e.bytes = brief + 1 // nobody knows how long a shader takes
 	var c [3]C.dlx_wgpu_range
 	for i, r := range ranges {
 		c[i] = C.dlx_wgpu_range{buffer: r.Buffer.c(), offset: C.uint64_t(r.Offset), size: C.uint64_t(r.Size)}
@@ -402,16 +441,18 @@ func ReleasePipeline(p Handle) { C.dlx_wgpu_release_pipeline(p.c()) }
 
 // Work is something that a device will have done. Its owner calls Drop.
 type Work struct {
-	device *Device
-	wait   *C.dlx_wgpu_wait
+	device     *Device
+	wait       *C.dlx_wgpu_wait
+	submission C.uint64_t // if it ends soon, and 0 otherwise
 }
 
-// Done asks the device whether the work is done. It fails if the work will not be done.
+// Done asks the device whether the work is done, and waits for it within the library if it ends soon. It fails if the work will not
+// be done.
 func (w *Work) Done(call string) (bool, error) {
 	if w.wait == nil {
 		return false, core.Errorf(core.ErrOutOfMemory, "webgpu", call, "there is no memory for a callback")
 	}
-	status := C.dlx_wgpu_poll(w.device.handle, w.wait)
+	status := C.dlx_wgpu_poll(w.device.handle, w.wait, w.submission)
 	if err := w.device.Lost(call); err != nil {
 		return false, err
 	}
@@ -421,10 +462,11 @@ func (w *Work) Done(call string) (bool, error) {
 	case C.DLX_WGPU_SUCCESS:
 		return true, nil
 	}
-	err := core.Errorf(core.ErrInvalid, "webgpu", call, "the status of the callback is %d", status)
-	err.Code = int64(status)
-	return false, err
+	return false, badStatus(call, status)
 }
+
+// Brief reports whether the library waits for the work. It is for tests.
+func (w *Work) Brief() bool { return w.submission != 0 }
 
 // Drop must be called once, when nobody asks any more.
 func (w *Work) Drop() {
