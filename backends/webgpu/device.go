@@ -4,6 +4,7 @@ package webgpu
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
@@ -97,6 +98,9 @@ func (d *device) newBuffer(call string, usage wgpu.Usage, size int64) (*buffer, 
 	}
 	size = (size + 3) &^ 3
 	h, err := d.native.NewBuffer(usage, size)
+	if errors.Is(err, core.ErrOutOfMemory) && d.spares.release() {
+		h, err = d.native.NewBuffer(usage, size)
+	}
 	if err != nil {
 		return nil, err
 	}

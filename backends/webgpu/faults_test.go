@@ -50,7 +50,9 @@ func failEach(t *testing.T, call int, silent bool) {
 			}
 			return
 		}
-		if len(errs) == 0 && faults.Calls()[call] != "wgpuAdapterGetInfo" && faults.Calls()[call] != "wgpuAdapterGetLimits" {
+		name := faults.Calls()[call]
+		again := name == "wgpuDeviceCreateBuffer" && silent // which is for lack of memory: spare buffers may give some
+		if len(errs) == 0 && name != "wgpuAdapterGetInfo" && name != "wgpuAdapterGetLimits" && !again {
 			t.Errorf("call %d failed, and nobody heard of it", n)
 		}
 		for _, err := range errs {

@@ -4,9 +4,11 @@ package webgpu
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/webgpu/internal/faults"
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -52,6 +54,26 @@ func TestABufferIsReusedWhenAllMemoryOnItIsFreed(t *testing.T) {
 	d.TrimPool()
 	if now := faults.Objects(); now != objects-3 {
 		t.Errorf("%d references to objects of the library after TrimPool, want %d", now, objects-3)
+	}
+}
+
+// Buffers that are kept for copies do not keep memory from a tensor.
+func TestAnAllocationTakesTheMemoryOfSpareBuffers(t *testing.T) {
+	d := openFaulty(t)
+	b, err := d.spares.take(d, wgpu.Memory, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.spares.giveBack(b)
+	for _, want := range []error{nil, core.ErrOutOfMemory} { // there is none the second time
+		faults.Arm(slices.Index(faults.Calls(), "wgpuDeviceCreateBuffer"), 1, true)
+		m, err := d.Alloc(t.Context(), 200, core.AllocOptions{})
+		if err == nil {
+			defer m.Free()
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
 	}
 }
 

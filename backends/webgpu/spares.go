@@ -56,12 +56,18 @@ func (s *spares) giveBack(b *buffer) {
 	s.free[b.usage] = free
 }
 
-// release releases all that were given back.
-func (s *spares) release() {
-	for _, free := range s.free {
-		for _, b := range free {
+// release releases all that were given back, and reports whether there were any.
+func (s *spares) release() bool {
+	s.mu.Lock()
+	free := s.free
+	s.free = nil
+	s.mu.Unlock()
+	some := false
+	for _, list := range free {
+		for _, b := range list {
 			release(b.handle)
+			some = true
 		}
 	}
-	s.free = nil
+	return some
 }
