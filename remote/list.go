@@ -6,11 +6,12 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-const (
-	// maxListed bounds the offers of a list, so that the peer cannot fill the memory.
-	maxListed = 1 << 20
-	entrySize = 4 // bytes of an entry of a list before the name
-)
+// The peer cannot fill the memory by a list.
+const maxListed = 1 << 20 // offers
+
+var maxListBytes = 256 << 20 // of the names and descriptors; tests change it
+
+const entrySize = 4 // bytes of an entry of a list before the name
 
 // Listed is an offer that has a name.
 type Listed struct {
@@ -23,13 +24,14 @@ type Listed struct {
 // connection. An offer that is made or ends meanwhile may be missing. The caller owns the result. List returns
 //
 //   - core.ErrNotSupported if the version of dlx that the peer uses has no lists;
-//   - core.ErrOutOfMemory if there are more than a million offers;
+//   - core.ErrOutOfMemory if there are more than a million offers, or their names and descriptors have more than 256 MiB;
 //   - ctx's error, and the [*ConnError] of a connection that has ended.
 func (c *Conn) List(ctx context.Context) ([]Listed, error) {
 	if c == nil || c.raw == nil {
 		return nil, noConn("List")
 	}
 	var list []Listed
+	bytes := 0
 	for after := uint64(0); ; {
 		q := request{}
 		b, err := c.askFor(ctx, &q, controlListed, controlList, func(b []byte) []byte {
@@ -46,8 +48,8 @@ func (c *Conn) List(ctx context.Context) ([]Listed, error) {
 			c.fail(err)
 			return nil, c.Err()
 		}
-		if list = append(list, more...); len(list) > maxListed {
-			return nil, core.Errorf(core.ErrOutOfMemory, "remote", "List", "the peer has more than %d offers", maxListed)
+		if list, bytes = append(list, more...), bytes+len(b); len(list) > maxListed || bytes > maxListBytes {
+			return nil, core.Errorf(core.ErrOutOfMemory, "remote", "List", "the peer has more than %d offers, or their names and descriptors have more than %d bytes", maxListed, maxListBytes)
 		}
 		if next == 0 {
 			return list, nil

@@ -213,3 +213,21 @@ func TestHostileLists(t *testing.T) {
 		})
 	}
 }
+
+// A peer cannot fill the memory by its list.
+func TestAListOfTooManyBytes(t *testing.T) {
+	setFor(t, &maxListBytes, 2<<10)
+	a, b := connect(t, Options{})
+	for _, initial := range []string{"x", "y"} {
+		if list, err := b.List(t.Context()); err != nil {
+			t.Errorf("%d offers: %v", len(list), err)
+		}
+		offer(t, a, row(t, 1, 1), OfferOptions{Name: strings.Repeat(initial, maxLabel)})
+	}
+	if list, err := b.List(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
+		t.Errorf("%d offers of %d bytes each: %v", len(list), maxLabel, err)
+	}
+	if err := b.Err(); err != nil {
+		t.Errorf("the connection has ended: %v", err)
+	}
+}

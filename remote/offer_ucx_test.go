@@ -128,6 +128,37 @@ func TestOffersOfDevices(t *testing.T) {
 	}
 }
 
+// counting is a device that counts the allocations.
+type counting struct {
+	core.Device
+	allocations int
+}
+
+func (d *counting) Alloc(ctx context.Context, bytes int64, o core.AllocOptions) (core.Memory, error) {
+	d.allocations++
+	return d.Device.Alloc(ctx, bytes, o)
+}
+
+// A descriptor allocates no memory if the peer refuses the request.
+func TestAForgedDescriptorAllocatesNothing(t *testing.T) {
+	d := &counting{Device: host(t)}
+	a, b := connect(t, Options{})
+	forged := description{Description: Description{DType: core.TypeUint8, Shape: []int64{8 << 30}}}
+	if _, _, err := b.Fetch(t.Context(), appendDescription(nil, &forged), d); !errors.Is(err, core.ErrClosed) || b.Err() != nil {
+		t.Errorf("Fetch of a forged descriptor: %v", err)
+	}
+	if d.allocations != 0 {
+		t.Errorf("it has made %d allocations", d.allocations)
+	}
+	x := row(t, 100_000, 1)
+	y, _, err := b.Fetch(t.Context(), offer(t, a, x, OfferOptions{}).Descriptor(), d)
+	if err != nil || d.allocations != 1 {
+		t.Fatalf("%d allocations for a good descriptor: %v", d.allocations, err)
+	}
+	defer y.Close()
+	wantEqual(t, x, y)
+}
+
 // What nobody has offered, has offered no longer or otherwise is refused and counted, and the connection goes on.
 func TestRefusedRequests(t *testing.T) {
 	d := host(t)

@@ -180,6 +180,18 @@ func (c *Conn) takePiece(transfers map[uint64]*inbound, d data, rest []byte, m *
 
 // nextPiece waits for the next piece of a transfer. The caller receives or drops it.
 func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error) {
+	m, err := c.awaitPiece(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	*in.slot(in.begun) = nil
+	in.begun++
+	c.mu.Unlock()
+	return m, nil
+}
+
+// awaitPiece waits for the next piece of a transfer, which stays there, and returns with c.mu held. On failure c.mu is not held.
+func (c *Conn) awaitPiece(ctx context.Context, in *inbound) (*ucx.Message, error) {
 	var m *ucx.Message
 	if err := c.awaitArrived(ctx, func() bool { m = *in.slot(in.begun); return m != nil || in.refused != nil || c.err != nil }); err != nil {
 		return nil, err
@@ -192,9 +204,6 @@ func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error)
 		c.mu.Unlock()
 		return nil, refusal(ctx, why)
 	}
-	*in.slot(in.begun) = nil
-	in.begun++
-	c.mu.Unlock()
 	return m, nil
 }
 

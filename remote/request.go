@@ -79,7 +79,7 @@ func Fetch(ctx context.Context, descriptor []byte, device core.Device, o Options
 }
 
 // Fetch reads the elements that the peer has offered, and returns them in a new tensor on the device. The caller closes the
-// result. The peer's program takes no part. Fetch returns
+// result. The peer's program takes no part. Memory is allocated when the peer has begun to send the elements. Fetch returns
 //
 //   - core.ErrInvalid if the descriptor is none, the device is nil, or the offer has another type or shape than the
 //     descriptor says;
@@ -152,6 +152,10 @@ func (c *Conn) fetch(ctx context.Context, q *request, m meta, device core.Device
 	if err := c.tell(ctx, controlFetch, func(b []byte) []byte { return appendRequest(b, q) }); err != nil {
 		return nil, err
 	}
+	if _, err := c.awaitPiece(ctx, in); err != nil { // before memory is allocated: the descriptor may be forged
+		return nil, err
+	}
+	c.mu.Unlock()
 	t, err := c.receive(ctx, in, device, r)
 	if err == nil {
 		c.mu.Lock()
