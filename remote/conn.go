@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"io"
 	"maps"
@@ -124,6 +123,12 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 		Arrived: c.arrived,
 		Broken:  c.lostPeer,
 		Dropped: func() { c.fail(violation("the peer has sent more data messages than it may, or too large ones")) },
+		Token:   &c.token,
+		Foreign: func(n int64) {
+			c.mu.Lock()
+			c.stats.Dropped += n
+			c.mu.Unlock()
+		},
 	})
 	if err != nil {
 		return err
@@ -441,8 +446,8 @@ func (c *Conn) handle(k control, payload []byte) error {
 func (c *Conn) arrived(m *ucx.Message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(m.Header) < dataSize || subtle.ConstantTimeCompare(m.Header[:tokenSize], c.token[:]) != 1 {
-		c.stats.Dropped++ // not of the peer
+	if len(m.Header) < dataSize {
+		c.failLocked(violation("a data message has a header of %d bytes, and needs %d", len(m.Header), dataSize))
 		return false
 	}
 	if c.err != nil && !c.parted {

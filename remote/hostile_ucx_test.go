@@ -48,6 +48,7 @@ func TestHostileData(t *testing.T) {
 		"a piece of an eager tensor": {{data{kind: kindTensor, id: 1}, small, 10}, {data{kind: kindPiece, id: 1, index: 1}, nil, 10}},
 		"credit for nothing":         {{data{kind: kindCredit, id: 1}, nil, 0}},
 		"credit with bytes":          {{data{kind: kindCredit, id: 0}, nil, 1}},
+		"credit with more":           {{data{kind: kindCredit, id: 0}, []byte{1}, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connect(t, Options{Limits: Limits{Tensors: 4, Bytes: 1 << 30}})
@@ -72,6 +73,15 @@ func TestHostileData(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a short header", func(t *testing.T) {
+		a, b := connect(t, Options{})
+		if err := a.worker.Send(a.peer.token[:], 0, 0, false, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
+		if <-b.Done(); !errors.Is(b.Err(), core.ErrInvalid) {
+			t.Errorf("the connection ended with %v", b.Err())
+		}
+	})
 	t.Run("another token", func(t *testing.T) { // of somebody else, so the connection goes on
 		a, b := connect(t, Options{})
 		var wrong [tokenSize]byte
@@ -84,6 +94,21 @@ func TestHostileData(t *testing.T) {
 		z, _, _ := pass(t, a, b, y, d)
 		wantEqual(t, y, z)
 		if s := b.Stats(); s.Dropped != 3 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+	t.Run("a flood with another token", func(t *testing.T) { // more than the peer may send
+		a, b := connect(t, Options{Limits: Limits{Tensors: 1, Requests: 1}})
+		const n = 20_000
+		for range n {
+			if err := a.worker.Send(make([]byte, dataSize), 0, 0, false, func(error) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		y := row(t, 10, 1)
+		z, _, _ := pass(t, a, b, y, d)
+		wantEqual(t, y, z)
+		if s := b.Stats(); s.Dropped != n {
 			t.Errorf("stats %+v", s)
 		}
 	})

@@ -20,7 +20,8 @@ import (
 // host in pieces; see the report. Receive returns ctx's error; core.ErrInvalid if the connection or device is nil;
 // core.ErrOutOfMemory and other errors of the device; core.ErrClosed and io.ErrUnexpectedEOF if the sender has given the
 // tensor up when a part of it was there; and the [*ConnError] of a connection that has ended. If ctx ends before the tensor
-// has begun to arrive, the tensor stays the next one. After other errors, it is lost.
+// has begun to arrive, the tensor stays the next one. After other errors, it is lost. Unless the connection has ended, it then counts as
+// received, and [Conn.WaitReceived] of the sender succeeds.
 //
 // After the peer has closed the connection, Receive returns the tensors that have arrived completely, and then the
 // [*ConnError], which wraps io.EOF if all tensors that the peer has sent were received, or io.ErrUnexpectedEOF if not.

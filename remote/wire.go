@@ -208,7 +208,7 @@ func appendData(b []byte, token *[tokenSize]byte, d data) []byte {
 	return le.AppendUint64(b, d.id)
 }
 
-// readData reads the header of a data message after the token was compared, and returns what follows.
+// readData reads the header of a data message, whose token package ucx has compared, and returns what follows.
 func readData(b []byte) (data, []byte) {
 	return data{kind: kind(le.Uint16(b[16:])), index: le.Uint32(b[20:]), id: le.Uint64(b[24:])}, b[dataSize:]
 }

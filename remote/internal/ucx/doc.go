@@ -24,6 +24,8 @@ const (
 	MaxAddress = 16 << 10
 	// MaxHeader bounds the header of a message. Transports may have a lower limit; see [Worker.MaxHeader].
 	MaxHeader = 4096
+	// TokenSize is the number of bytes of a token; see [Handler].
+	TokenSize = 16
 )
 
 // Memory is a kind of memory.

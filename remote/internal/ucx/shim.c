@@ -116,9 +116,23 @@ static void note(dlx_ucx_worker *w, dlx_ucx_event *e) {
 	w->last = &e->next;
 }
 
+// is_foreign compares the token in a time that does not tell how much of it is right.
+static int is_foreign(const dlx_ucx_worker *w, const uint8_t *header, size_t length) {
+	if (!w->has_token) return 0;
+	if (length < DLX_UCX_TOKEN) return 1;
+	uint8_t differs = 0;
+	for (int i = 0; i < DLX_UCX_TOKEN; i++) differs |= header[i] ^ w->token[i];
+	return differs != 0;
+}
+
 static ucs_status_t arrived(void *arg, const void *header, size_t header_length, void *data, size_t length,
                             const ucp_am_recv_param_t *param) {
 	dlx_ucx_worker *w = arg;
+	if (is_foreign(w, header, header_length)) { // somebody else who reaches the port must not use up what the peer may send
+		if (!w->foreign.id) note(w, &w->foreign);
+		w->foreign.id++;
+		return UCS_OK;
+	}
 	int fetched = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 	size_t here = fetched ? 0 : length;
 	dlx_ucx_message *m = NULL;
@@ -154,6 +168,7 @@ static void broken(void *arg, ucp_ep_h ep, ucs_status_t status) {
 ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header) {
 	w->context = context;
 	w->last = &w->first;
+	w->foreign.kind = DLX_UCX_FOREIGN;
 	ucp_worker_params_t params = {
 		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
 		.thread_mode = UCS_THREAD_MODE_SERIALIZED, // Go holds a lock
@@ -330,6 +345,7 @@ int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max) {
 		w->first = w->first->next;
 		if (!w->first) w->last = &w->first;
 		if (out[n].kind == DLX_UCX_DONE) free_op(out[n].object);
+		if (out[n].kind == DLX_UCX_FOREIGN) w->foreign.id = 0;
 	}
 	return n;
 }

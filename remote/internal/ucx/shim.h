@@ -45,13 +45,14 @@ struct dlx_ucx_table {
 
 extern struct dlx_ucx_table dlx_ucx;
 
-enum { DLX_UCX_DONE = 1, DLX_UCX_ARRIVED = 2, DLX_UCX_BROKEN = 3, DLX_UCX_DROPPED = 4 };
+enum { DLX_UCX_DONE = 1, DLX_UCX_ARRIVED = 2, DLX_UCX_BROKEN = 3, DLX_UCX_DROPPED = 4, DLX_UCX_FOREIGN = 5 };
+enum { DLX_UCX_TOKEN = 16 }; // bytes of a token
 
 // An event is what a callback has noted. Go frees the object.
 typedef struct dlx_ucx_event {
 	int32_t kind;
 	int32_t status;    // of DONE and BROKEN
-	uint64_t id;       // of DONE
+	uint64_t id;       // of DONE; of FOREIGN: how many messages
 	void *object;      // of DONE: the operation; of ARRIVED: the message
 	struct dlx_ucx_event *next;
 } dlx_ucx_event;
@@ -82,6 +83,9 @@ typedef struct dlx_ucx_worker {
 	dlx_ucx_event *first, **last;
 	dlx_ucx_op *ops; // all that are not freed
 	dlx_ucx_event broken, dropped; // noted at most once each
+	dlx_ucx_event foreign; // in the list if its id is not 0
+	uint8_t token[DLX_UCX_TOKEN]; // that the headers of the peer begin with
+	int has_token;
 	uint32_t messages, max_messages, max_eager, max_header;
 } dlx_ucx_worker;
 

@@ -30,6 +30,8 @@ type Handler struct {
 	Arrived func(*Message) bool
 	Broken  func(error)
 	Dropped func()
+	Token   *[TokenSize]byte
+	Foreign func(int64)
 }
 
 // NewWorker fails as Load does.

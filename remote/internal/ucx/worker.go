@@ -119,6 +119,10 @@ type Handler struct {
 	// Dropped is called once, when a message broke the limits of messages or was larger than MaxEager or the header's
 	// limit, and was dropped.
 	Dropped func()
+	// Token, if not nil, is what the header of each message of the peer begins with.
+	Token *[TokenSize]byte
+	// Foreign gets the number of messages without the token, which were dropped, and for which there are no limits.
+	Foreign func(n int64)
 }
 
 const maxEvents = 64
@@ -135,6 +139,10 @@ func NewWorker(messages int, h Handler) (*Worker, error) {
 	if w.c == nil || w.events == nil {
 		w.free()
 		return nil, core.Errorf(core.ErrOutOfMemory, "ucx", "calloc", "no memory for a worker")
+	}
+	if h.Token != nil {
+		w.c.has_token = 1
+		copy(unsafe.Slice((*byte)(&w.c.token[0]), len(w.c.token)), h.Token[:])
 	}
 	w.c.max_messages, w.c.max_eager, w.c.max_header = C.uint32_t(messages), MaxEager, MaxHeader
 	var header C.uint64_t
@@ -461,6 +469,8 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 		w.handler.Broken(failed("endpoint", C.ucs_status_t(e.status)))
 	case C.DLX_UCX_DROPPED:
 		w.handler.Dropped()
+	case C.DLX_UCX_FOREIGN:
+		w.handler.Foreign(int64(e.id))
 	}
 }
 

@@ -299,6 +299,42 @@ func TestTooManyMessages(t *testing.T) {
 	}
 }
 
+// Messages without the token are dropped and counted, and use nothing up of what the peer may send.
+func TestMessagesOfOthers(t *testing.T) {
+	a := open(t, 100)
+	token := [ucx.TokenSize]byte{3, 14, 15}
+	arrived, foreign := make(chan *ucx.Message, 10), make(chan int64, 100)
+	b, err := ucx.NewWorker(1, ucx.Handler{
+		Arrived: func(m *ucx.Message) bool { arrived <- m; return true },
+		Broken:  func(error) {},
+		Dropped: func() { t.Error("the peer counts as one that sends too much") },
+		Token:   &token, Foreign: func(n int64) { foreign <- n },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := errors.Join(a.Connect(b.Address()), b.Connect(a.Address())); err != nil {
+		t.Fatal(err)
+	}
+	data := filled(1<<16, 3)
+	wrong := token
+	wrong[ucx.TokenSize-1] = 1
+	for range 10 {
+		for _, header := range [][]byte{wrong[:], token[:ucx.TokenSize-1]} {
+			if err := a.Send(header, address(t, data), 1<<16, true, func(error) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := a.Send(token[:], 0, 0, false, func(error) {}); err != nil {
+		t.Fatal(err)
+	}
+	(<-arrived).Drop()
+	for n := int64(0); n < 20; n += <-foreign {
+	}
+}
+
 func TestWrongArguments(t *testing.T) {
 	a, b := pair(t, 10)
 	p := address(t, make([]byte, 10))
