@@ -60,9 +60,9 @@ func TestMetrics(t *testing.T) {
 	if err := a.WaitReceived(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for a.Stats().Served < 1 { // counted after the answer
-		time.Sleep(time.Millisecond)
-	}
+	until(func() bool { // both are counted after the answer
+		return a.Stats().Served > 0 && core.ReadMetrics().Remote.Refused > before.Refused
+	})
 	check := func(when string, open, offers int64) {
 		t.Helper()
 		m := core.ReadMetrics().Remote

@@ -17,6 +17,7 @@ import (
 // A mapped file that was truncated before somebody asks for its elements ends the request, and not the process.
 func TestAnOfferedFileThatWasTruncated(t *testing.T) {
 	const size = 2 * pieceBytes
+	d := host(t)
 	path := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func TestAnOfferedFileThatWasTruncated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(mapped)
+	t.Cleanup(func() { _ = unix.Munmap(mapped) }) // when the connection is closed, and UCX reads nothing
 	x, err := core.FromSlice(mapped, 8, size/8)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,6 @@ func TestAnOfferedFileThatWasTruncated(t *testing.T) {
 	if err := os.Truncate(path, pieceBytes+1); err != nil { // the rest of the page stays
 		t.Fatal(err)
 	}
-	d := host(t)
 	for _, stop := range []int64{1, 4, 5, 8} {
 		y, _, err := b.FetchRows(t.Context(), f.Descriptor(), 0, stop, d)
 		if there := stop <= 4; (err == nil) != there || !there && (!errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "truncated")) {
