@@ -1134,6 +1134,52 @@ DLX_API dlx_status dlx_remote_connection_checksum(dlx_remote_connection *connect
 DLX_API dlx_status dlx_remote_checksum(dlx_tensor *tensor, dlx_poll poll, void *poll_context, int64_t timeout_ns, uint8_t *sum,
 	dlx_error *error);
 
+/* An offer that has rows of a tensor that dlx_remote_gather makes. The caller owns what it points to, until the call returns. */
+typedef struct dlx_remote_part {
+	const void *descriptor;            /* of the offer, */
+	size_t size;                       /* and its bytes */
+	dlx_remote_connection *connection; /* on which to ask; NULL: one to the listener that the descriptor names, for the call */
+	int64_t start;                     /* the rows of the offered tensor to use: from start */
+	int64_t stop;                      /* to stop, without it; if both are 0, all are used */
+	int64_t at;                        /* the row of the result that row start becomes */
+	uint64_t reserved[2];              /* 0 */
+} dlx_remote_part;
+
+/* Makes a tensor of rows that several processes offer: count parts. Its rows are those of the parts, from row 0 on, without a gap.
+ * Rows that several parts have come from all of them at the same time, and if a process fails, its rows come from the others that
+ * have them. A tensor that cannot be divided into rows comes from one process at a time. options are for the connections that the
+ * call makes and closes, and for poll; they may be NULL if each part has a connection. The caller closes the tensor, and *report if
+ * report is not NULL, and still owns the connections. dlx_report_json has the bytes that each process has sent, and why one has failed.
+ *
+ * Fails with DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the parts do not fit together, have no such rows, or leave a gap,
+ * DLX_ERR_OUT_OF_MEMORY if they are larger than limit_bytes permits, DLX_ERR_CLOSED if rows are missing and no process that has
+ * them is left, and with errors of the device. */
+DLX_API dlx_status dlx_remote_gather(const dlx_remote_part *parts, size_t count, dlx_device *device,
+	const dlx_remote_options *options, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error);
+
+/* How a tensor goes from one offer to many processes, each of which passes rows on while they arrive. All processes use the same
+ * description. The caller owns what it points to, until the call returns. */
+typedef struct dlx_remote_fanout {
+	const void *descriptor;   /* of an offer of a listener, the source, */
+	size_t size;              /* and its bytes */
+	const char *const *peers; /* the addresses of the listeners of the processes that get the tensor, */
+	size_t peer_count;        /* in one order */
+	int32_t width;            /* to how many processes each one sends: 1 makes a chain, 2 a tree; 0 is the faster one of these */
+	int32_t reserved32;       /* 0 */
+	uint64_t reserved[2];     /* 0 */
+} dlx_remote_fanout;
+
+/* Fetches the tensor of fanout, and offers its rows to others while they arrive. This process is number self of the peers, whose
+ * address must be that of the listener, and it accepts connections meanwhile: dlx_remote_listener_serve does it on another thread.
+ * The options of the listener also apply to the connections to other processes. Returns when the tensor is complete. The caller
+ * closes the tensor, the offer when no process needs it any more, and *report if report is not NULL, which is as that of
+ * dlx_remote_gather. If the process above this one fails, or does not offer the tensor within keep_alive_ns, the next one above
+ * takes its place, and at last the source. Fails as dlx_remote_gather does, and with DLX_ERR_INVALID if fanout or self is wrong, or
+ * the listener offers the tensor already. */
+DLX_API dlx_status dlx_remote_listener_relay(dlx_remote_listener *listener, const dlx_remote_fanout *fanout, size_t self,
+	dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_remote_offer **offer, dlx_report **report,
+	dlx_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -335,3 +335,10 @@ ENTRY(remote_connection_checksum, (dlx_remote_connection *connection, const void
 	(connection, (void *)descriptor, size, start, stop, timeout_ns, sum, error))
 ENTRY(remote_checksum, (dlx_tensor *tensor, dlx_poll poll, void *poll_context, int64_t timeout_ns, uint8_t *sum,
 	dlx_error *error), NOTHING, (tensor, poll, poll_context, timeout_ns, sum, error))
+ENTRY(remote_gather, (const dlx_remote_part *parts, size_t count, dlx_device *device, const dlx_remote_options *options,
+	int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error), CLEAR(tensor) CLEAR(report),
+	((dlx_remote_part *)parts, count, device, (dlx_remote_options *)options, timeout_ns, tensor, report, error))
+ENTRY(remote_listener_relay, (dlx_remote_listener *listener, const dlx_remote_fanout *fanout, size_t self,
+	dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_remote_offer **offer, dlx_report **report,
+	dlx_error *error), CLEAR(tensor) CLEAR(offer) CLEAR(report),
+	(listener, (dlx_remote_fanout *)fanout, self, device, timeout_ns, tensor, offer, report, error))

@@ -107,15 +107,15 @@ func setRemoteConnection(out **C.dlx_remote_connection, c *remote.Conn, p poller
 	return err
 }
 
-// setRemote makes a handle of the report of a tensor that came if received is true, and else left. There is none if report
-// is nil.
-func setRemote(report **C.dlx_report, r remote.Report, received bool) {
+// setRemote makes a handle of the report of a tensor that came if received is true, and else left. whole is what its text and its
+// JSON are made of. There is none if report is nil.
+func setRemote(report **C.dlx_report, r remote.Report, whole fmt.Stringer, received bool) {
 	if report == nil {
 		return
 	}
 	m := made{
 		Report: exchange.Report{Mechanism: r.Mechanism, BytesCopied: r.BytesCopied, Wait: r.Wait, Duration: r.Duration},
-		whole:  r,
+		whole:  whole,
 		label:  r.Label,
 	}
 	if received {
@@ -243,7 +243,7 @@ func dlxgo_remote_send(handle *C.dlx_remote_connection, tensor *C.dlx_tensor, la
 		return c.within(timeout, func(ctx context.Context) error {
 			r, err := c.SendLabeled(ctx, t, text)
 			if err == nil {
-				setRemote(report, r, false)
+				setRemote(report, r, r, false)
 			}
 			return err
 		})
@@ -274,7 +274,7 @@ func dlxgo_remote_receive(handle *C.dlx_remote_connection, device *C.dlx_device,
 // setRemoteTensor makes handles of a tensor that came and of its report, if there is no error.
 func setRemoteTensor(out **C.dlx_tensor, report **C.dlx_report, t *core.Tensor, r remote.Report, err error) error {
 	if err == nil {
-		setRemote(report, r, true)
+		setRemote(report, r, r, true)
 	}
 	return setTensor(out, t, err)
 }

@@ -263,7 +263,7 @@ func dlxgo_remote_connection_put(handle *C.dlx_remote_connection, data unsafe.Po
 				r, err = c.PutRows(ctx, b, int64(start), t)
 			}
 			if err == nil {
-				setRemote(report, r, false)
+				setRemote(report, r, r, false)
 			}
 			return err
 		})

@@ -135,8 +135,9 @@ def test_remote_takes_from_dlx_serve(tmp_path: pathlib.Path) -> None:
     assert sorted(result.stdout.splitlines()) == ["layers/é int64 (1048576,) 8388608", "weights float64 (2, 3) 48"]
 
 
-def test_remote_offers() -> None:
-    program = programs_of_remote()[2]
+@pytest.mark.parametrize("words", ["writable=True", "peer.relay("])
+def test_remote_in_one_process(words: str) -> None:
+    [program] = [x for x in programs_of_remote() if words in x]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment)
     assert result.stderr == "" and f"It prints `{result.stdout.strip()}`" in (ROOT / "docs" / "remote.md").read_text()

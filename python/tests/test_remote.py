@@ -399,6 +399,88 @@ def test_checksums() -> None:
 
 
 @needs_ucx
+def test_gather() -> None:
+    a = np.arange(3 << 20, dtype=np.float32).reshape(-1, 3)
+    with pair() as (c, d, listener), remote.listen("127.0.0.1:0", token=TOKEN) as other:
+        serving = in_thread(other.serve)
+        whole, begin, end = other.offer(a), listener.offer(a[:1000]), d.offer(a[1000:])
+        t, report = remote.gather([whole], token=TOKEN, timeout=LIMIT)
+        assert np.array_equal(np.from_dlpack(t), a) and report["bytes"] == a.nbytes
+        parts = [remote.Part(begin, 0, None, c), remote.Part(end, 1000, connection=c), whole]
+        for size in (0, a.nbytes):
+            t, report = remote.gather(parts, token=TOKEN, size=size, timeout=LIMIT)
+            assert np.array_equal(np.from_dlpack(t), a)
+            assert [s["peer"] for s in report["sources"]] == [listener.address] * 2 + [other.address]
+            assert sum(s["bytes"] for s in report["sources"]) == report["bytes"] == a.nbytes
+        t, _ = remote.gather([remote.Part(begin, 2, slice(-2, None), c), remote.Part(end, 0, slice(1, 3), c)])  # without options
+        assert t.tolist() == np.concatenate([a[1001:1003], a[998:1000]]).tolist()
+        gone = other.offer(a)
+        other.withdraw(gone)
+        t, report = remote.gather([gone, whole], token=TOKEN, timeout=LIMIT)
+        assert np.array_equal(np.from_dlpack(t), a) and "error" in report["sources"][0]
+        assert "error" not in report["sources"][1]
+        for wrong, match in (
+            ([], "no source"),
+            ([b"nonsense"], "descriptor"),
+            ([end], "no address"),
+            ([remote.Part(begin, 1, None, c)], "no source has the rows 0 to 1"),
+            ([remote.Part(begin, 0, slice(0, 0), c)], "no rows"),
+            ([remote.Part(begin, -1, None, c)], "row -1"),
+            ([remote.Part(begin, 0, slice(None, None, 2), c)], "step"),
+            ([whole, other.offer(np.zeros((2, 3)))], "type"),
+            ([whole, other.offer(np.zeros((2, 4), np.float32))], "shape"),
+            ([gone], "no source is left"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                remote.gather(wrong, token=TOKEN, timeout=LIMIT)
+        with pytest.raises(MemoryError):
+            remote.gather([whole], token=TOKEN, size=1000)
+        with pytest.raises(ValueError, match="neither a token nor a certificate"):
+            remote.gather([whole])
+        other.close()
+        serving()
+        with pytest.raises(ConnectionRefusedError):
+            remote.gather([whole], token=TOKEN, timeout=LIMIT)
+        c.close()
+        with pytest.raises(ValueError, match="closed"):
+            remote.gather([remote.Part(begin, connection=c)])
+
+
+@needs_ucx
+def test_relay() -> None:
+    """Each of three listeners gets the tensor, and the source sends it once."""
+    a = np.arange(3 << 20, dtype=np.float32).reshape(-1, 3)
+    with remote.listen("127.0.0.1:0", token=TOKEN) as source:
+        listeners = [remote.listen("127.0.0.1:0", token=TOKEN) for _ in range(3)]
+        serving = [in_thread(listener.serve) for listener in (source, *listeners)]
+        peers = [listener.address for listener in listeners]
+        descriptor = source.offer(a)
+        relays = [
+            in_thread(lambda i=i, x=x: x.relay(descriptor, peers, i, width=1, timeout=LIMIT))  # type: ignore[misc]
+            for i, x in enumerate(listeners)
+        ]
+        for i, join in enumerate(relays):
+            t, own, report = join()
+            assert np.array_equal(np.from_dlpack(t), a)
+            above, *others = [s for s in report["sources"] if s["bytes"]]
+            assert (above["peer"], others) == ((source.address, *peers)[i], [])
+            t, _ = remote.fetch(own, rows=slice(1), token=TOKEN, timeout=LIMIT)  # also from there
+            assert t.tolist() == [[0, 1, 2]] and remote.describe(own).address == peers[i]
+        with pytest.raises(ValueError, match="offers the tensor already"):
+            listeners[0].relay(descriptor, peers, 0)
+        listeners[0].withdraw(listeners[0].relay(source.offer(a[:5]), peers, 0)[1])
+        for index, width in ((3, 0), (-1, 0), (0, -1), (1 << 31, 0)):
+            with pytest.raises(ValueError, match="dlx: "):
+                listeners[0].relay(descriptor, peers, index, width=width)
+        with pytest.raises(ValueError, match="descriptor"):
+            listeners[0].relay(b"nonsense", peers, 0)
+        for listener in (source, *listeners):
+            listener.close()
+        for ended in serving:
+            ended()
+
+
+@needs_ucx
 def test_put() -> None:
     with pair() as (c, d, listener):
         a = np.zeros((4, 3), np.float32)
@@ -514,6 +596,7 @@ WAITS: dict[str, Callable[[remote.Connection, remote.Listener], object]] = {
     "send": lambda c, listener: c.send(np.zeros(1 << 20)),
     "wait_received": lambda c, listener: c.wait_received(),
     "connect": lambda c, listener: connect_to_nobody(),
+    "gather": lambda c, listener: gather_from_nobody(listener),
 }
 
 
@@ -521,6 +604,13 @@ def connect_to_nobody() -> None:
     """Connect to a process that listens and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote.connect(f"127.0.0.1:{silent.getsockname()[1]}", token=TOKEN)
+
+
+def gather_from_nobody(listener: remote.Listener) -> None:
+    """Gather a tensor from a process that listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        remote.gather([listener.offer(np.zeros(3), address=address)], token=TOKEN, keep_alive=LIMIT)
 
 
 @needs_ucx

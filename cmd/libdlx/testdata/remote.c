@@ -400,6 +400,107 @@ static void served(void) {
 	OK(dlx_text_close(text, &err));
 }
 
+/* A tensor of rows of two offers, one of which only the connection knows, and copies of it on a listener that relays them. */
+static void gathered(void) {
+	static const int64_t two[] = {2, 3};
+	dlx_remote_options options = with_token();
+	dlx_remote_listener *listener;
+	dlx_remote_offer *first, *second, *relayed, *again;
+	dlx_tensor *t = counted(2, shape, 0), *v = counted(2, two, 12), *u;
+	dlx_report *report;
+	dlx_text *text;
+	const char *address;
+	unsigned char d[DLX_REMOTE_MAX_DESCRIPTOR], own[DLX_REMOTE_MAX_DESCRIPTOR];
+	dlx_tensor_info info;
+	pthread_t thread;
+	Ends e = open_both(&options);
+	dlx_remote_part parts[2];
+	memset(parts, 0, sizeof parts);
+	OK(dlx_remote_listener_offer(e.listener, t, NULL, &first, &err));
+	OK(dlx_remote_connection_offer(e.server, v, NULL, &second, &err));
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_tensor_close(v, &err));
+	parts[0].descriptor = d;
+	OK(dlx_remote_offer_descriptor(first, d, sizeof d, &parts[0].size, &err));
+	parts[1].descriptor = own;
+	OK(dlx_remote_offer_descriptor(second, own, sizeof own, &parts[1].size, &err));
+	parts[1].connection = e.client;
+	parts[1].at = 4;
+	OK(dlx_remote_gather(parts, 2, cpu, &options, 0, &u, &report, &err));
+	OK(dlx_tensor_get_info(u, &info, &err));
+	CHECK(info.rank == 2 && info.shape[0] == 6 && info.shape[1] == 3);
+	for (int i = 0; i < 18; i++)
+		CHECK(elements(u)[i] == (float)i);
+	OK(dlx_tensor_close(u, &err));
+	OK(dlx_report_json(report, &text, &err));
+	CHECK(has(text, "\"bytes\":24}]"));
+	OK(dlx_report_text(report, &text, &err));
+	CHECK(has(text, "72 bytes"));
+	OK(dlx_report_close(report, &err));
+	parts[0].connection = e.client;
+	parts[0].start = 1;
+	parts[0].stop = 2;
+	parts[1].at = 1;
+	OK(dlx_remote_gather(parts, 2, cpu, NULL, 0, &u, NULL, &err));
+	CHECK(elements(u)[0] == 3 && elements(u)[3] == 12 && elements(u)[8] == 17);
+	OK(dlx_tensor_close(u, &err));
+
+	parts[1].at = 2;
+	FAILS(DLX_ERR_LAYOUT, dlx_remote_gather(parts, 2, cpu, NULL, 0, &u, &report, &err));
+	CHECK(u == NULL && report == NULL);
+	parts[1].at = 1;
+	parts[1].connection = NULL; /* it has no address */
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 2, cpu, &options, 0, &u, NULL, &err));
+	parts[1].connection = (dlx_remote_connection *)e.listener;
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 2, cpu, &options, 0, &u, NULL, &err));
+	parts[1].connection = e.client;
+	parts[1].reserved[1] = 1;
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 2, cpu, &options, 0, &u, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 0, cpu, &options, 0, &u, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(NULL, 2, cpu, &options, 0, &u, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 1, NULL, &options, 0, &u, NULL, &err));
+	OK(dlx_remote_offer_close(second, &err));
+	parts[1].reserved[1] = 0;
+	FAILS(DLX_ERR_CLOSED, dlx_remote_gather(parts, 2, cpu, NULL, 0, &u, NULL, &err));
+
+	OK(dlx_remote_listen("127.0.0.1:0", &options, &listener, &err));
+	OK(dlx_remote_listener_address(listener, &text, &err));
+	OK(dlx_text_data(text, &address, NULL, &err));
+	CHECK(pthread_create(&thread, NULL, serve, listener) == 0);
+	dlx_remote_fanout fanout;
+	memset(&fanout, 0, sizeof fanout);
+	fanout.descriptor = d;
+	fanout.size = parts[0].size;
+	fanout.peers = &address;
+	fanout.peer_count = 1;
+	OK(dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &relayed, &report, &err));
+	CHECK(elements(u)[0] == 0 && elements(u)[11] == 11);
+	OK(dlx_tensor_close(u, &err));
+	OK(dlx_report_close(report, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &again, NULL, &err));
+	CHECK(u == NULL && again == NULL);
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 1, cpu, 0, &u, &again, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, (size_t)-1, cpu, 0, &u, &again, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, NULL, 0, cpu, 0, &u, &again, NULL, &err));
+	fanout.width = -1;
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &again, NULL, &err));
+	fanout.width = 0;
+	fanout.peers = NULL;
+	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &again, NULL, &err));
+
+	/* It has the tensor also when the source is gone. */
+	OK(dlx_remote_offer_close(first, &err));
+	OK(dlx_remote_offer_descriptor(relayed, own, sizeof own, &parts[1].size, &err));
+	OK(dlx_remote_fetch(own, parts[1].size, 0, -1, cpu, &options, 0, &u, NULL, &err));
+	CHECK(elements(u)[11] == 11);
+	OK(dlx_tensor_close(u, &err));
+	OK(dlx_remote_offer_close(relayed, &err));
+	OK(dlx_text_close(text, &err));
+	OK(dlx_remote_listener_close(listener, &err));
+	CHECK(pthread_join(thread, NULL) == 0);
+	close_both(&e);
+}
+
 static int32_t stop_it(void *context) {
 	++*(int *)context;
 	return 1;
@@ -516,6 +617,7 @@ int main(int argc, char **argv) {
 	lists();
 	checksums();
 	served();
+	gathered();
 	polled();
 	refusals();
 	OK(dlx_device_close(cpu, &err));

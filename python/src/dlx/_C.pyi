@@ -227,6 +227,19 @@ def remote_offer(
     name: bytes | None,
     /,
 ) -> tuple[int, bytes]: ...
+def remote_gather(
+    parts: tuple[tuple[bytes, int, int, int, int], ...], device: object, options: _RemoteOptions, timeout: int, /
+) -> tuple[Tensor, str]: ...
+def remote_relay(
+    listener: int,
+    descriptor: bytes,
+    peers: tuple[str, ...],
+    index: int,
+    width: int,
+    device: object,
+    timeout: int,
+    /,
+) -> tuple[tuple[Tensor, str], tuple[int, bytes]]: ...
 def remote_offer_ended(offer: int, /) -> bool: ...
 def remote_offer_close(offer: int, /) -> None: ...
 def remote_list(connection: int, timeout: int, /) -> list[tuple[str, bytes]]: ...

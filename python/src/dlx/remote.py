@@ -22,7 +22,7 @@ import operator
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple, SupportsIndex, Union
 
@@ -36,12 +36,14 @@ __all__ = [
     "Description",
     "Listener",
     "Offered",
+    "Part",
     "Report",
     "checksum",
     "connect",
     "describe",
     "dial",
     "fetch",
+    "gather",
     "listen",
     "version",
 ]
@@ -85,6 +87,18 @@ class Offered(NamedTuple):
     address: str
     expires: datetime | None
     nbytes: int
+
+
+class Part(NamedTuple):
+    """An offer that has rows of a tensor that gather makes."""
+
+    descriptor: bytes
+    at: int = 0
+    """The row of the result at which they begin."""
+    rows: slice | None = None
+    """The rows of the offered tensor to use, without a step; None is all."""
+    connection: Connection | None = None
+    """On which to ask, and which stays open; None is one to the listener that the descriptor names, for the call."""
 
 
 _List = list[Offered]  # in Connection, list is a method
@@ -188,16 +202,20 @@ class _Offering(Owner):
         t, copied = _tensor(x)
         if writable and copied:
             raise BufferError(f"dlx: a copy of {type(x)} would be overwritten: pass a tensor, or what has __dlpack__")
-        if len(self._offers) >= self._sweep:
-            for d, offer in list(self._offers.items()):
-                if _C.remote_offer_ended(offer):
-                    self.withdraw(d)
-            self._sweep = 64 + 2 * len(self._offers)
+        self._forget()
         where = None if address is None else address.encode()
         named = name.encode() or None
         offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, _nanoseconds(lease), writable, where, named)
         self._offers[descriptor] = offer
         return descriptor
+
+    def _forget(self) -> None:
+        """Close the handles of offers that have ended, if there are many."""
+        if len(self._offers) >= self._sweep:
+            for d, offer in list(self._offers.items()):
+                if _C.remote_offer_ended(offer):
+                    self.withdraw(d)
+            self._sweep = 64 + 2 * len(self._offers)
 
     def withdraw(self, descriptor: bytes) -> None:
         """End an offer, given by its descriptor. Requests that have begun go on. An offer that has ended is no error."""
@@ -379,6 +397,38 @@ class Listener(_Offering):
         """
         _C.remote_serve(self._open(), _nanoseconds(timeout))
 
+    def relay(
+        self,
+        descriptor: bytes,
+        peers: Iterable[str],
+        index: SupportsIndex,
+        device: object = "cpu",
+        *,
+        width: SupportsIndex = 0,
+        timeout: float | None = None,
+    ) -> tuple[_C.Tensor, bytes, Report]:
+        """Get a tensor that many processes need, and pass its rows on while they arrive.
+
+        All these processes call relay with the same arguments but index and device: the descriptor of an offer of a listener, and the
+        addresses of their own listeners in one order. This process is number index of them, and accepts connections meanwhile, by
+        serve in another thread. width is to how many processes each one sends: 1 makes a chain, 2 a tree, and 0 is the faster one of
+        these.
+
+        Return the tensor, the descriptor of the offer by which others read it, and the report, as gather does, when the tensor is
+        complete. Call withdraw with the descriptor when no process needs it any more. Do not write the tensor before that. If the
+        process above this one fails, or does not offer the tensor within keep_alive seconds, the next one above takes its place, and
+        at last the source. Errors are those of gather; ValueError is also raised if the listener offers the tensor already.
+        """
+        number, most = operator.index(index), operator.index(width)
+        if not (0 <= number < 1 << 31 and 0 <= most < 1 << 31):
+            raise ValueError(f"dlx: index is {number} and width {most}: 0 to {(1 << 31) - 1} are possible")
+        self._forget()
+        (tensor, report), (offer, own) = _C.remote_relay(
+            self._open(), bytes(descriptor), tuple(peers), number, most, device, _nanoseconds(timeout)
+        )
+        self._offers[own] = offer
+        return tensor, own, _report(report)
+
     def _close_handle(self, handle: int) -> None:
         """Close the listener."""
         _C.remote_listener_close(handle)
@@ -484,6 +534,47 @@ def fetch(
     ) as connection:
         left = None if timeout is None else max(end - time.monotonic(), 1e-9)
         return connection.fetch(descriptor, device, rows=rows, timeout=left)
+
+
+def gather(
+    parts: Iterable[bytes | Part],
+    device: object = "cpu",
+    *,
+    token: bytes | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    server_name: str | None = None,
+    insecure: bool = False,
+    size: SupportsIndex = 0,
+    requests: SupportsIndex = 0,
+    keep_alive: float | None = None,
+    spin: float = 0,
+    timeout: float | None = None,
+) -> tuple[_C.Tensor, Report]:
+    """Make a tensor of rows that several processes offer, in new memory of the device.
+
+    parts are descriptors, for copies of the tensor, or Part. The rows of the result are those of the parts, from row 0 on, without a
+    gap. Rows that several parts have come from all of them at the same time. If a process fails, or does not answer for keep_alive
+    seconds, its rows come from the others that have them. The options are those of connect, for parts without a connection. In the
+    report, "sources" has for each part the address, the bytes that came from there, and why it was not used to the end, if it was not.
+
+    ValueError is raised if the parts do not fit together or leave a gap, or if no process is left that has some rows, unless the
+    last failure is an error of the system, such as ConnectionRefusedError; and MemoryError if the result is larger than size.
+    """
+    sources = []
+    for part in parts:
+        p = part if isinstance(part, Part) else Part(part)
+        start, stop = _range(p.descriptor, p.rows)
+        if stop == -1:
+            stop = 0
+        elif start == stop and describe(p.descriptor).shape[0] > 0:  # for libdlx, rows 0 to 0 are all
+            raise ValueError(f"dlx: a part has no rows: its rows are {p.rows}")
+        connection = 0 if p.connection is None else p.connection._open()
+        sources.append((bytes(p.descriptor), connection, start, stop, operator.index(p.at)))
+    options = _options(token, cert, key, ca, server_name, insecure, keep_alive, spin, (size, 0, requests))
+    tensor, report = _C.remote_gather(tuple(sources), device, options, _nanoseconds(timeout))
+    return tensor, _report(report)
 
 
 def describe(descriptor: bytes) -> Description:

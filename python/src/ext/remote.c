@@ -452,6 +452,96 @@ static PyObject *remote_list(PyObject *module, PyObject *args) {
     return result;
 }
 
+// parts_read reads a tuple of parts: a descriptor, a connection or 0, the first row, the row after the last one, and the row of
+// the result. It returns an array that the caller frees by PyMem_Free, NULL with an exception. The tuple keeps what it points to.
+static dlx_remote_part *parts_read(PyObject *tuple) {
+    Py_ssize_t n = PyTuple_Size(tuple), size;
+    dlx_remote_part *parts = PyMem_Calloc((size_t)n + 1, sizeof *parts);
+    if (parts == NULL)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; parts != NULL && i < n; i++) {
+        PyObject *descriptor, *number;
+        char *data;
+        long long start, stop, at;
+        if (PyArg_ParseTuple(PyTuple_GetItem(tuple, i), "SOLLL", &descriptor, &number, &start, &stop, &at) &&
+            PyBytes_AsStringAndSize(descriptor, &data, &size) == 0) {
+            dlx_remote_connection *connection = PyLong_AsVoidPtr(number);
+            if (!PyErr_Occurred()) {
+                parts[i] = (dlx_remote_part){data, (size_t)size, connection, start, stop, at, {0}};
+                continue;
+            }
+        }
+        PyMem_Free(parts);
+        parts = NULL;
+    }
+    return parts;
+}
+
+// remote_gather takes parts, a device, options and a limit of time. It returns a tensor and the report.
+static PyObject *remote_gather(PyObject *module, PyObject *args) {
+    State *s = PyModule_GetState(module);
+    PyObject *tuple, *device, *how;
+    long long timeout;
+    dlx_remote_options o;
+    dlx_tensor *tensor = NULL;
+    dlx_report *report = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "O!OO!L:remote_gather", &PyTuple_Type, &tuple, &device, &PyTuple_Type, &how, &timeout) ||
+        options_read(s, how, &o) != 0)
+        return NULL;
+    const struct GoLib *go = go_load();
+    dlx_device *opened = go == NULL ? NULL : device_for(go, device);
+    dlx_remote_part *parts = opened == NULL ? NULL : parts_read(tuple);
+    if (parts == NULL)
+        return NULL;
+    WAITING(status, go->remote_gather(parts, (size_t)PyTuple_Size(tuple), opened, &o, timeout, &tensor, &report, &e));
+    PyMem_Free(parts);
+    return arrived(s, go, NULL, status, tensor, report, &e);
+}
+
+// remote_relay takes a listener, a descriptor, a tuple of addresses, the number of this process, a width, a device and a limit of
+// time. It returns the tensor and the report, and the offer and its descriptor.
+static PyObject *remote_relay(PyObject *module, PyObject *args) {
+    PyObject *number, *descriptor, *addresses, *device;
+    char *data;
+    Py_ssize_t size, self;
+    int width;
+    long long timeout;
+    void *listener;
+    const struct GoLib *go;
+    dlx_tensor *tensor = NULL;
+    dlx_remote_offer *offer = NULL;
+    dlx_report *report = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OSO!niOL:remote_relay", &number, &descriptor, &PyTuple_Type, &addresses, &self, &width,
+                          &device, &timeout) ||
+        PyBytes_AsStringAndSize(descriptor, &data, &size) != 0 || go_handle(number, &listener, &go) != 0)
+        return NULL;
+    dlx_device *opened = device_for(go, device);
+    Texts peers = {0};
+    if (opened == NULL || texts_read(&peers, addresses) != 0) {
+        texts_free(&peers);
+        return NULL;
+    }
+    const dlx_remote_fanout fanout = {.descriptor = data, .size = (size_t)size, .peers = peers.at,
+                                      .peer_count = (size_t)peers.count, .width = width};
+    WAITING(status, go->remote_listener_relay(listener, &fanout, (size_t)self, opened, timeout, &tensor, &offer, &report, &e));
+    texts_free(&peers);
+    PyObject *came = arrived(PyModule_GetState(module), go, NULL, status, tensor, report, &e);
+    if (came == NULL) {
+        go->remote_offer_close(offer, NULL); // there is none after an error
+        return NULL;
+    }
+    PyObject *made = offered(go, offer);
+    if (made == NULL) {
+        Py_DECREF(came);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", came, made);
+}
+
 // remote_offer_ended reports whether an offer has ended.
 static PyObject *remote_offer_ended(PyObject *module, PyObject *number) {
     (void)module;
@@ -550,6 +640,8 @@ PyMethodDef remote_methods[] = {
     {"remote_checksum", remote_checksum, METH_VARARGS, NULL},
     {"remote_put", remote_put, METH_VARARGS, NULL},
     {"remote_offer", remote_offer, METH_VARARGS, NULL},
+    {"remote_gather", remote_gather, METH_VARARGS, NULL},
+    {"remote_relay", remote_relay, METH_VARARGS, NULL},
     {"remote_offer_ended", remote_offer_ended, METH_O, NULL},
     {"remote_offer_close", remote_offer_close, METH_O, NULL},
     {"remote_list", remote_list, METH_VARARGS, NULL},
