@@ -10,6 +10,7 @@ sender. With --check the page must be what the run gives.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import pathlib
 import re
@@ -54,12 +55,13 @@ def commands(folder: pathlib.Path) -> dict[str, dict[str, list[str]]]:
     )
     # The library has the name libdlx.so.0, which is that of its ABI.
     (folder / "libdlx.so.0").symlink_to(PACKAGE / "libdlx.so")
-    examples = [f"./examples/machines/{name}" for name in ("receive", "send")]
+    examples = [f"./examples/machines/{name}" for name in ("give", "take", "receive", "send")]
     subprocess.run(["go", "build", "-buildvcs=false", "-tags", "ucx", "-o", str(folder), *examples], cwd=ROOT, check=True)
-    receiver, sender = re.findall(r"```python\n(.*?)```", (ROOT / "docs/remote.md").read_text(), re.DOTALL)[:2]
+    names = "give", "take", "receive", "send"
+    python = re.findall(r"```python\n(.*?)```", (ROOT / "docs/remote.md").read_text(), re.DOTALL)
     return {
-        "Go": {"receive": [str(folder / "receive")], "send": [str(folder / "send")]},
-        "Python": {"receive": [sys.executable, "-c", receiver], "send": [sys.executable, "-c", sender]},
+        "Go": {name: [str(folder / name)] for name in names},
+        "Python": {name: [sys.executable, "-c", program] for name, program in zip(names, python)},
         "C": {"receive": [program, "receive"], "send": [program, "send"]},
     }
 
@@ -82,6 +84,21 @@ def run(sender: list[str], receiver: list[str], folder: pathlib.Path) -> None:
     for name, want in model().items():
         if not np.array_equal(np.from_dlpack(got[name]), want):
             sys.exit(f"{sender[0]} to {receiver[0]}: {name} was not received as it was sent")
+
+
+def take(giver: list[str], taker: list[str], folder: pathlib.Path) -> None:
+    """Run a process that offers the tensors, and one that takes them and compares their checksums."""
+    environment = {**os.environ, "TOKEN": secrets.token_hex(16)}
+    command = [*giver, "127.0.0.1:0", str(folder / "sent.safetensors")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as giving:
+        try:
+            assert giving.stdout is not None
+            address = giving.stdout.readline().strip()
+            taken = subprocess.run([*taker, address], check=True, timeout=LIMIT, env=environment, stdout=subprocess.PIPE, text=True)
+        finally:
+            giving.kill()
+    if {line.split()[0] for line in taken.stdout.splitlines()} != set(model()):
+        sys.exit(f"{giver[0]} to {taker[0]}: not all tensors were taken, but:\n{taken.stdout}")
 
 
 def through(device: str) -> tuple[str, int]:
@@ -123,6 +140,16 @@ def page(devices: list[str]) -> str:
             for receiver, others in peers.items():
                 run(roles["send"], others["receive"], folder)
                 lines.append(f"| {sender} | {receiver} | {len(model())} | {total} |")
+        lines += [
+            "",
+            "The same file, whose tensors a process offers and another one takes and compares by checksums.",
+            "",
+            "| offers | takes | tensors | bytes |",
+            "|---|---|---|---|",
+        ]
+        for giver, taker in itertools.product(("Go", "Python"), repeat=2):
+            take(peers[giver]["give"], peers[taker]["take"], folder)
+            lines.append(f"| {giver} | {taker} | {len(model())} | {total} |")
     lines += [
         "",
         "The same tensors, offered on a device and fetched to the same device by a program in Python, and the bytes that the side that",
@@ -157,7 +184,7 @@ def main() -> None:
     committed = [line for line in PAGE.read_text().splitlines() if not (left_out and line.startswith(left_out))]
     if text.splitlines() != committed:
         sys.exit(f"{PAGE} is not what this run gives; run scripts/remote-pairs.py to write it:\n{text}")
-    print(f"9 pairs of processes by UCX, and {len(devices)} devices, without {missing or 'exception'}")
+    print(f"13 pairs of processes by UCX, and {len(devices)} devices, without {missing or 'exception'}")
 
 
 if __name__ == "__main__":

@@ -14,45 +14,47 @@ import (
 )
 
 // The programs pass the tensors of a file, and a program with another secret gets none.
-func TestAModelIsFetched(t *testing.T) {
+func TestAModelIsTaken(t *testing.T) {
 	coretest.BuildsProgram(t)
 	folder := t.TempDir()
-	for _, name := range []string{"offer", "fetch"} {
-		if out, err := exec.Command("go", "build", "-tags", "ucx", "-o", folder, "./"+name).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if out, err := exec.Command("go", "build", "-tags", "ucx", "-o", folder, "./give", "./take").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	token, other := filepath.Join(folder, "token"), filepath.Join(folder, "other")
-	for path, text := range map[string]string{token: "0123456789abcdef\n", other: "fedcba9876543210\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	start := func(token, name string, args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), filepath.Join(folder, name), args...)
+		c.Env = append(os.Environ(), "TOKEN="+token)
+		return c
 	}
-	offer := exec.CommandContext(t.Context(), filepath.Join(folder, "offer"), "127.0.0.1:0", token, "../../testdata/digits.safetensors")
-	offer.Stderr = os.Stderr
-	stdout, err := offer.StdoutPipe()
+	const token = "a token of sixteen bytes"
+	giving := start(token, "give", "127.0.0.1:0", "../../testdata/digits.safetensors")
+	giving.Stderr = os.Stderr
+	stdout, err := giving.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := offer.Start(); err != nil {
+	if err := giving.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = offer.Process.Kill()
-		_ = offer.Wait()
+		_ = giving.Process.Kill()
+		_ = giving.Wait()
 	}()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	address, ok := strings.CutPrefix(strings.TrimSpace(line), "offering at ")
-	if err != nil || !ok {
-		t.Fatalf("offer prints %q: %v", line, err)
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, "fetch"), address, token, "mean*").CombinedOutput()
+	address = strings.TrimSpace(address)
+	out, err := start(token, "take", address, "mean*").CombinedOutput()
 	const want = "mean float32[10 8 8] on cpu\nmean_bfloat bfloat16[10 8 8] on cpu\nmean_half float16[10 8 8] on cpu\n"
 	if err != nil || string(out) != want {
-		t.Errorf("fetch: %v\n%swant\n%s", err, out, want)
+		t.Errorf("take: %v\n%swant\n%s", err, out, want)
 	}
-	out, err = exec.CommandContext(t.Context(), filepath.Join(folder, "fetch"), address, other, "*").CombinedOutput()
+	out, err = start(token, "take", address).CombinedOutput()
+	if lines := strings.Count(string(out), "\n"); err != nil || lines != 9 {
+		t.Errorf("take without a glob: %v, and %d tensors instead of 9\n%s", err, lines, out)
+	}
+	out, err = start("another token of sixteen bytes", "take", address).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "another token") {
-		t.Errorf("fetch with another secret: %v\n%s", err, out)
+		t.Errorf("take with another secret: %v\n%s", err, out)
 	}
 }

@@ -16,43 +16,6 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// The shortest programs pass a tensor.
-func TestATensorIsGiven(t *testing.T) {
-	coretest.BuildsProgram(t)
-	folder := t.TempDir()
-	if out, err := exec.Command("go", "build", "-tags", "ucx", "-o", folder, "./take", "./give").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	start := func(name, address string) *exec.Cmd {
-		c := exec.CommandContext(t.Context(), filepath.Join(folder, name), address)
-		c.Env = append(os.Environ(), "TOKEN=a token of sixteen bytes")
-		c.Stderr = os.Stderr
-		return c
-	}
-	taking := start("take", "127.0.0.1:0")
-	out, err := taking.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := taking.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatal("take prints no address")
-	}
-	given, err := start("give", lines.Text()).Output()
-	if err != nil || !bytes.HasPrefix(given, []byte("cpu: direct by ")) {
-		t.Errorf("give prints %q: %v", given, err)
-	}
-	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "[1 2 3 4 5 6] cpu: direct by ") {
-		t.Errorf("take prints %q", lines.Text())
-	}
-	if err := taking.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
 // The receiver writes the tensors that the sender has read.
 func TestAModelIsSent(t *testing.T) {
 	coretest.BuildsProgram(t)

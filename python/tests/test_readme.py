@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def programs_of_remote() -> list[str]:
 
 
 def test_remote(tmp_path: pathlib.Path) -> None:
-    receiver, sender, *_ = programs_of_remote()
+    receiver, sender = programs_of_remote()[2:4]
     assert all(sum(map(bool, program.splitlines())) <= 10 for program in (receiver, sender))
     model = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(1 << 20)}
     sent, received = str(tmp_path / "sent.safetensors"), str(tmp_path / "received.safetensors")
@@ -115,20 +116,24 @@ def test_remote(tmp_path: pathlib.Path) -> None:
     assert pathlib.Path(received).read_bytes() == pathlib.Path(sent).read_bytes()
 
 
-def test_remote_takes_from_dlx_serve(tmp_path: pathlib.Path) -> None:
-    """The program in Python takes the tensors of the command."""
-    [program] = [x for x in programs_of_remote() if "connection.list()" in x]
+@pytest.mark.parametrize("giver", ["dlx serve", "Python"])
+def test_remote_takes(giver: str, tmp_path: pathlib.Path) -> None:
+    """The program in Python takes the tensors of the command, and of the other program."""
+    giving, taking, *_ = programs_of_remote()
+    assert all(sum(map(bool, program.splitlines())) <= 10 for program in (giving, taking))
     model = {"weights": np.arange(6.0).reshape(2, 3), "layers/é": np.arange(1 << 20)}
     dlx.save(tmp_path / "model.safetensors", model)
     (tmp_path / "token").write_text("a token of sixteen bytes\n")
     (tmp_path / "token").chmod(0o600)  # else the command warns
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TOKEN": "a token of sixteen bytes"}
     command = [sys.executable, "-m", "dlx", "serve", "model.safetensors", "--listen", "127.0.0.1:0", "--token-file", "token"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as serving:
+    if giver == "Python":
+        command = [sys.executable, "-c", giving, "127.0.0.1:0", "model.safetensors"]
+    options: dict[str, Any] = {"stdout" if giver == "Python" else "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment, cwd=tmp_path, **options) as serving:
         try:
-            assert serving.stderr is not None
-            [address] = re.findall(r"127\.0\.0\.1:\d+", serving.stderr.readline())
-            result = subprocess.run([sys.executable, "-c", program, address], capture_output=True, text=True, timeout=300, env=environment)
+            [address] = re.findall(r"127\.0\.0\.1:\d+", (serving.stdout or serving.stderr).readline())
+            result = subprocess.run([sys.executable, "-c", taking, address], capture_output=True, text=True, timeout=300, env=environment)
         finally:
             serving.terminate()
     assert result.stderr == ""

@@ -1,4 +1,4 @@
-// Command give sends a tensor to the process of examples/machines/take.
+// Command give offers the tensors of a file to the processes of examples/machines/take.
 package main
 
 import (
@@ -7,17 +7,21 @@ import (
 	"log"
 	"os"
 
-	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/remote"
+	"github.com/dlx-go/dlx/tensorfile"
 )
 
 func main() {
 	ctx := context.Background()
-	conn := must(remote.Dial(ctx, os.Args[1], remote.Options{Token: []byte(os.Getenv("TOKEN"))}))
-	tensor := must(core.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
-	fmt.Println(must(conn.Send(ctx, tensor)))
-	check(conn.WaitReceived(ctx)) // Close may lose what is on its way
-	check(conn.Close())
+	listener := must(remote.Listen(os.Args[1], remote.Options{Token: []byte(os.Getenv("TOKEN"))}))
+	model := must(tensorfile.Open(os.Args[2], tensorfile.OpenOptions{}))
+	for _, info := range model.Tensors() {
+		tensor := must(model.Tensor(info.Name))
+		must(listener.Offer(tensor, remote.OfferOptions{Name: info.Name}))
+		check(tensor.Close()) // the offer keeps the memory
+	}
+	fmt.Println(listener.Addr())
+	check(listener.Serve(ctx)) // until Ctrl-C
 }
 
 func must[T any](x T, err error) T {

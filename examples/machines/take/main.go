@@ -1,4 +1,4 @@
-// Command take receives a tensor from the process of examples/machines/give, and prints it.
+// Command take takes tensors from the process of examples/machines/give, and compares them with its checksums.
 package main
 
 import (
@@ -7,20 +7,23 @@ import (
 	"log"
 	"os"
 
-	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/remote"
+	"github.com/dlx-go/dlx/tensorfile"
 )
 
 func main() {
 	ctx := context.Background()
-	host := must(cpu.New().Open(ctx, core.CPU)) // or a device of backends/all
-	listener := must(remote.Listen(os.Args[1], remote.Options{Token: []byte(os.Getenv("TOKEN"))}))
-	fmt.Println(listener.Addr())
-	for tensor, err := range must(listener.Accept(ctx)).All(ctx, host) {
-		check(err)
-		fmt.Println(must(core.Values[float32](tensor.Tensor)), tensor.Report)
+	device := must(all.New().Open(ctx, core.CPU)) // or core.DeviceID{Type: core.DeviceVulkan}
+	conn := must(remote.Dial(ctx, os.Args[1], remote.Options{Token: []byte(os.Getenv("TOKEN"))}))
+	source := must(remote.NewSource(conn, must(conn.List(ctx))))
+	source.Verify = true // compare with the checksums of the other side
+	model := must(tensorfile.LoadFrom(ctx, source, device, tensorfile.LoadOptions{Only: os.Args[2:]}))
+	for _, name := range model.Names {
+		fmt.Println(name, model.Tensors[name])
 	}
+	check(conn.Close())
 }
 
 func must[T any](x T, err error) T {
