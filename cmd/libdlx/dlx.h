@@ -1075,7 +1075,8 @@ DLX_API dlx_status dlx_remote_offer_close(dlx_remote_offer *offer, dlx_error *er
 
 /* Returns what a descriptor of size bytes claims, as JSON: {"dtype":"float32","shape":[2,3],"writable":true,
  * "address":"10.0.0.7:7470","expires":"2026-01-02T03:04:05.678Z","bytes":24}. What is false or missing is left out. The caller
- * closes the text. Fails with DLX_ERR_INVALID for bytes that are no descriptor, and DLX_ERR_VERSION for one of another version. */
+ * closes the text. Fails with DLX_ERR_INVALID for bytes that are no descriptor, and DLX_ERR_VERSION for one of another
+ * version. */
 DLX_API dlx_status dlx_remote_describe(const void *descriptor, size_t size, dlx_text **text, dlx_error *error);
 
 /* Asks the other process which of its offers have names: those of the connection, and those of the listener that has accepted
@@ -1145,11 +1146,12 @@ typedef struct dlx_remote_part {
 	uint64_t reserved[2];              /* 0 */
 } dlx_remote_part;
 
-/* Makes a tensor of rows that several processes offer: count parts. Its rows are those of the parts, from row 0 on, without a gap.
- * Rows that several parts have come from all of them at the same time, and if a process fails, its rows come from the others that
- * have them. A tensor that cannot be divided into rows comes from one process at a time. options are for the connections that the
- * call makes and closes, and for poll; they may be NULL if each part has a connection. The caller closes the tensor, and *report if
- * report is not NULL, and still owns the connections. dlx_report_json has the bytes that each process has sent, and why one has failed.
+/* Makes a tensor of rows that several processes offer: count parts. Its rows are those of the parts, from row 0 on, without a
+ * gap. Rows that several parts have come from all of them at the same time, and if a process fails, its rows come from the
+ * others that have them. A tensor that cannot be divided into rows comes from one process at a time. options are for the
+ * connections that the call makes and closes, and for poll; they may be NULL if each part has a connection. The caller closes the
+ * tensor, and *report if report is not NULL, and still owns the connections. dlx_report_json has the bytes that each process has
+ * sent, and why one has failed.
  *
  * Fails with DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the parts do not fit together, have no such rows, or leave a gap,
  * DLX_ERR_OUT_OF_MEMORY if they are larger than limit_bytes permits, DLX_ERR_CLOSED if rows are missing and no process that has
@@ -1170,12 +1172,12 @@ typedef struct dlx_remote_fanout {
 } dlx_remote_fanout;
 
 /* Fetches the tensor of fanout, and offers its rows to others while they arrive. This process is number self of the peers, whose
- * address must be that of the listener, and it accepts connections meanwhile: dlx_remote_listener_serve does it on another thread.
+ * address must be that of the listener, and it accepts connections meanwhile, by dlx_remote_listener_serve on another thread.
  * The options of the listener also apply to the connections to other processes. Returns when the tensor is complete. The caller
  * closes the tensor, the offer when no process needs it any more, and *report if report is not NULL, which is as that of
  * dlx_remote_gather. If the process above this one fails, or does not offer the tensor within keep_alive_ns, the next one above
- * takes its place, and at last the source. Fails as dlx_remote_gather does, and with DLX_ERR_INVALID if fanout or self is wrong, or
- * the listener offers the tensor already. */
+ * takes its place, and at last the source. Fails as dlx_remote_gather does, and with DLX_ERR_INVALID if fanout or self is wrong,
+ * or the listener offers the tensor already. */
 DLX_API dlx_status dlx_remote_listener_relay(dlx_remote_listener *listener, const dlx_remote_fanout *fanout, size_t self,
 	dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_remote_offer **offer, dlx_report **report,
 	dlx_error *error);
