@@ -27,13 +27,15 @@ func (s *staged) near(d Device, c Converter, dst, src *Tensor, scaling Scaling) 
 	}
 	defer dst.Close()
 	defer src.Close()
+	var room *Tensor // on the device, for a part; the host's path, if it follows, does not need it
+	defer func() { _ = room.Close() }()
 	return inParts(dst, src, scaling, limit, func(dst, src *Tensor, scaling Scaling) error {
 		host, err := ofHost(dst, src).once(s.call)
 		if err != nil {
 			return err
 		}
 		defer host.Close()
-		there, err := s.like(&s.there, host, func(n int64) (*Tensor, error) {
+		there, err := s.like(&room, host, func(n int64) (*Tensor, error) {
 			return newOn(s.ctx, s.call, d, n, Spec{DType: TypeUint8, Shape: []int64{n}}, AllocOptions{})
 		})
 		if err != nil {

@@ -39,7 +39,6 @@ type staged struct {
 	from Device // that src lies on
 
 	in, out *Tensor // host memory for a piece before and after its conversion; nil before the first
-	there   *Tensor // memory of the device that converts, for a part of the host's tensor; nil before the first
 }
 
 // convertStaged converts src to dst, which lie in the memory of the buffers to and from, at
@@ -74,7 +73,7 @@ func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from 
 }
 
 func (s *staged) close() {
-	_, _, _ = s.in.Close(), s.out.Close(), s.there.Close()
+	_, _ = s.in.Close(), s.out.Close()
 }
 
 // copy has the device copy the elements, and reports true, if they are whole bytes that the

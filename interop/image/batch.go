@@ -45,7 +45,8 @@ type BatchOptions struct {
 //
 // The pixels of *image.RGBA, NRGBA, Gray and Alpha are read in place, once, with their channels as they are: those of RGBA
 // are multiplied by alpha, those of NRGBA are not. All other images, such as YCbCr, are first drawn as RGBA, and the result
-// of that is read. Several goroutines do so at the same time, each with memory for one image. Batch returns
+// of that is read. Several goroutines do so at the same time, each with memory for one image: the methods of images, also
+// of one that is listed twice, must be safe for simultaneous calls. Batch returns
 //
 //   - core.ErrInvalid if there are no images, or one is nil, if d is nil, if an option is not known or does not fit
 //     the channels, or if drawing an image panics, as it does if its fields contradict each other;
@@ -191,18 +192,24 @@ func (b *batch) fill(ctx context.Context, t *core.Tensor) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	work := func() {
-		var room *image.RGBA
-		for i := next.Add(1) - 1; i < int64(len(b.images)) && failed.Load() == nil; i = next.Add(1) - 1 {
-			if err := one(int(i), &room); err != nil {
+		var err error = core.Errorf(core.ErrInvalid, backend, "Batch", "drawing an image ended its goroutine")
+		defer func() {
+			if err != nil {
 				failed.CompareAndSwap(nil, &err)
 			}
+		}()
+		var room *image.RGBA
+		for i := next.Add(1) - 1; i < int64(len(b.images)) && failed.Load() == nil; i = next.Add(1) - 1 {
+			if e := one(int(i), &room); e != nil {
+				failed.CompareAndSwap(nil, &e)
+			}
 		}
+		err = nil
 	}
 	var wait sync.WaitGroup
-	for range workers - 1 {
+	for range workers { // none is the goroutine of the caller, which an image must not end
 		wait.Go(work)
 	}
-	work()
 	wait.Wait()
 	if err := failed.Load(); err != nil {
 		return *err

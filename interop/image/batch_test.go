@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"image/draw"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -223,5 +224,22 @@ func TestBatchOfBrokenImages(t *testing.T) {
 	}
 	if x, err := dlximage.Copy(broken); !errors.Is(err, core.ErrInvalid) || x != nil {
 		t.Errorf("Copy: %v, %v, want ErrInvalid", x, err)
+	}
+}
+
+// ending is an image whose pixels end the goroutine that reads them.
+type ending struct{ image.Image }
+
+func (ending) At(x, y int) color.Color {
+	runtime.Goexit()
+	return nil
+}
+
+func TestBatchOfAnImageThatEndsItsGoroutine(t *testing.T) {
+	for name, d := range devices(t) {
+		images := slices.Repeat([]image.Image{ending{image.NewPaletted(image.Rect(0, 0, 2, 2), color.Palette{color.Black})}}, 6)
+		if x, err := dlximage.Batch(t.Context(), images, d, dlximage.BatchOptions{}); !errors.Is(err, core.ErrInvalid) || x != nil {
+			t.Errorf("%s: %v, %v, want ErrInvalid", name, x, err)
+		}
 	}
 }

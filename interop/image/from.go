@@ -163,6 +163,11 @@ func sizeOf(m image.Image) image.Point {
 
 // drawInto draws m as RGBA into room, or into new memory if room is not of its size.
 func drawInto(room *image.RGBA, m image.Image) (drawn *image.RGBA, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			drawn, err = nil, core.Errorf(core.ErrInvalid, backend, "Copy", "drawing %T panicked: %v", m, p)
+		}
+	}()
 	size := sizeOf(m)
 	if size.X == 0 || size.Y == 0 {
 		return &image.RGBA{Rect: image.Rectangle{Max: size}}, nil
@@ -176,11 +181,6 @@ func drawInto(room *image.RGBA, m image.Image) (drawn *image.RGBA, err error) {
 		}
 		room = image.NewRGBA(image.Rectangle{Max: size})
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			drawn, err = nil, core.Errorf(core.ErrInvalid, backend, "Copy", "drawing %T panicked: %v", m, p)
-		}
-	}()
 	draw.Draw(room, room.Rect, m, m.Bounds().Min, draw.Src)
 	return room, nil
 }

@@ -4,7 +4,7 @@
 //
 // An invocation converts up to [MaxChannels] elements along one axis, such as the channels of a pixel, so
 // that neighbouring invocations read and write the same cache lines at the same time. A dispatch has the factors and offsets of
-// these. [Supports] admits at most [MaxNumbers], which bounds the dispatches; the host converts where there are more.
+// these. [Supports] admits at most [MaxNumbers], since each needs dispatches; the host converts where there are more.
 //
 // The kernel has the same bits on every device because [Supports] admits only numbers for which these do not
 // depend on the device. Sources are integers of 8 and 16 bits, which float32 holds exactly. Factors and

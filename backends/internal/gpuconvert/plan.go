@@ -16,8 +16,8 @@ const (
 	// MaxChannels is how many elements along the axis of the channels an invocation converts.
 	MaxChannels = 4
 	// MaxNumbers is how many numbers a Scale or an Offset may have. Each dispatch has those of MaxChannels indices, or of
-	// one if they lie far apart, so that this bounds the dispatches of a conversion, which all are prepared at once. Where
-	// there are more, the host converts.
+	// one if they lie far apart, and all dispatches are prepared at once. Where there are more, the host converts. Axes beyond
+	// MaxAxes that do not merge with others need more dispatches, too; they have no bound.
 	MaxNumbers = 4096
 	// GroupSize is how many invocations a group has.
 	GroupSize = 64
