@@ -17,7 +17,7 @@ import (
 func TestCreditsDoNotOvertakeEachOther(t *testing.T) {
 	d := host(t)
 	n := uint64(coretest.Times(5_000, 20_000, 200_000))
-	l, err := Listen("127.0.0.1:0", Options{Insecure: true, Limits: Limits{Tensors: 2}})
+	l, err := Listen("127.0.0.1:0", Options{Insecure: true, KeepAlive: maxAlive, Limits: Limits{Tensors: 2}}) // the peer shows no sign of life
 	if err != nil {
 		t.Fatal(err)
 	}
