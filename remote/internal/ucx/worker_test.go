@@ -331,7 +331,8 @@ func TestMessagesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	(<-arrived).Drop()
-	for n := int64(0); n < 20; n += <-foreign {
+	for n := int64(20); n > 0; {
+		n -= <-foreign
 	}
 }
 
