@@ -190,6 +190,7 @@ func TestCertificatesThatAListenerMustNotTrust(t *testing.T) {
 			return &tls.Config{Certificates: c.Certificates}, nil //nolint:gosec // the point of the test
 		}
 	})
+	unchecked := config(func(c *tls.Config) { c.InsecureSkipVerify = true })
 	token := bytes.Repeat([]byte{1}, minToken)
 	for name, x := range map[string]struct {
 		options Options
@@ -197,6 +198,8 @@ func TestCertificatesThatAListenerMustNotTrust(t *testing.T) {
 	}{
 		"of the system's authorities":             {Options{TLS: systems}, false},
 		"of the system's authorities and a token": {Options{TLS: systems, Token: token}, true},
+		"any, unchecked":                          {Options{TLS: unchecked}, false},
+		"any, unchecked, and a token":             {Options{TLS: unchecked, Token: token}, true},
 		"any, by a callback":                      {Options{TLS: replaced}, false},
 		"any, by a callback, and a token":         {Options{TLS: replaced, Token: token}, false},
 	} {

@@ -69,7 +69,7 @@ type Conn struct {
 var liveConns = live.NewCounter("remote.Conn")
 
 // newConn makes a connection of a socket, which it owns, also on failure. Shared are the offers of the listener, if any.
-func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host string, shared *offers) (*Conn, error) {
+func newConn(ctx context.Context, socket net.Conn, o Options, admit func(context.Context) error, host string, shared *offers) (*Conn, error) {
 	c := &Conn{
 		options: o, raw: socket, next: 1,
 		inbound: make(map[uint64]*inbound), requester: newRequester(), server: newServer(),
@@ -78,7 +78,14 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 	c.shared = shared
 	c.life, c.stop = context.WithCancel(context.Background())
 	release := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
-	err := c.shake(ctx, server, host)
+	server := admit != nil
+	var err error
+	if c.socket, err = o.secure(ctx, socket, server, host); err == nil && server {
+		err = admit(ctx)
+	}
+	if err == nil {
+		err = c.shake()
+	}
 	if !release() && err == nil {
 		err = ctx.Err()
 	}
@@ -109,11 +116,8 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 	return c, nil
 }
 
-// shake authenticates both sides, and exchanges hellos.
-func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) {
-	if c.socket, err = c.options.secure(ctx, c.raw, server, host); err != nil {
-		return err
-	}
+// shake exchanges hellos, and connects UCX.
+func (c *Conn) shake() (err error) {
 	if _, err := rand.Read(c.token[:]); err != nil {
 		return core.Errorf(core.ErrNotSupported, "remote", "token", "%v", err)
 	}
@@ -429,7 +433,8 @@ func (c *Conn) handle(k control, payload []byte) error {
 		c.mu.Lock()
 		c.asked = max(c.asked, le.Uint64(payload))
 		c.mu.Unlock()
-		return c.credit()
+		c.credit()
+		return nil
 	case controlFetch, controlPut, controlSum:
 		return c.serve(k, payload)
 	case controlList:

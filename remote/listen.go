@@ -16,16 +16,14 @@ import (
 
 // Tests change these bounds.
 var (
-	maxHandshakes = 64   // peers that are connecting
-	maxWaiting    = 1024 // connections that wait for Accept
-	// proofWithin is how long a peer that connects has for TLS and the proof of the token. TCP sends a lost packet four times in that
-	// time, and a busy machine answers, too.
-	proofWithin = 5 * time.Second
+	maxStrangers  = 1024 // peers that have not proved who they are: each takes a goroutine
+	maxHandshakes = 64   // peers that have, and for which UCX makes a worker and connects
+	maxWaiting    = 256  // connections that wait for Accept
 )
 
 // Listener accepts connections of other processes. It is safe for concurrent use.
 //
-// A connection serves requests for offers before Accept returns it. Up to 1024 connections wait for Accept. For another one, one that
+// A connection serves requests for offers before Accept returns it. Up to 256 connections wait for Accept. For another one, one that
 // its peer has ended is closed; if there is none, the new one is refused. So a program that only offers tensors calls
 // [Listener.Serve], which accepts all connections.
 type Listener struct {
@@ -35,6 +33,7 @@ type Listener struct {
 	life    context.Context
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when no handshake runs any more
+	room    chan struct{} // has one element for each handshake of a peer that has proved who it is
 	closing sync.Once
 
 	mu      sync.Mutex
@@ -57,35 +56,39 @@ func Listen(address string, o Options) (*Listener, error) {
 }
 
 // ListenOn is [Listen] for a socket that the program has, such as one of systemd's. The socket belongs to the listener, and is
-// closed if ListenOn fails.
+// closed if ListenOn fails. It must be one of TCP, and not a nil pointer. Close closes it, and waits until its Accept returns.
 func ListenOn(socket net.Listener, o Options) (*Listener, error) {
 	if socket == nil {
 		return nil, invalid("Listen", "the socket is nil")
 	}
 	err := cmp.Or(Available(), o.check(), o.checkClients())
-	if a, ok := socket.Addr().(*net.TCPAddr); err == nil && o.Insecure && (!ok || !a.IP.IsLoopback()) {
+	switch a, ok := socket.Addr().(*net.TCPAddr); {
+	case err != nil:
+	case !ok:
+		err = invalid("Listen", "the socket at %v is not one of TCP", socket.Addr())
+	case o.Insecure && !a.IP.IsLoopback():
 		err = invalid("Listen", "%s is not on the loopback interface, and insecure connections are for that only: use a token or certificates", socket.Addr())
 	}
 	if err != nil {
 		_ = socket.Close()
 		return nil, err
 	}
-	l := &Listener{options: o, socket: socket, more: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &Listener{options: o, socket: socket, more: make(chan struct{}, 1), ended: make(chan struct{}), room: make(chan struct{}, maxHandshakes)}
 	l.life, l.stop = context.WithCancel(context.Background())
 	liveListeners.Add(1)
 	go l.serve()
 	return l, nil
 }
 
-// serve makes connections of all that connect, at most maxHandshakes at a time: one that is slow does not delay others.
+// serve makes connections of all that connect, many at a time: one that is slow does not delay others.
 func (l *Listener) serve() {
 	defer close(l.ended)
 	var handshakes sync.WaitGroup
 	defer handshakes.Wait()
-	room := make(chan struct{}, maxHandshakes)
+	strangers := make(chan struct{}, maxStrangers)
 	for {
 		select {
-		case room <- struct{}{}:
+		case strangers <- struct{}{}:
 		case <-l.life.Done():
 			return
 		}
@@ -93,14 +96,14 @@ func (l *Listener) serve() {
 		switch {
 		case err == nil:
 			handshakes.Go(func() {
-				defer func() { <-room }()
+				defer func() { <-strangers }()
 				l.greet(socket)
 			})
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return
 		}
-		<-room
+		<-strangers
 		select { // no descriptor is left, for example
 		case <-time.After(10 * time.Millisecond):
 		case <-l.life.Done():
@@ -112,7 +115,22 @@ func (l *Listener) serve() {
 func (l *Listener) greet(socket net.Conn) {
 	ctx, cancel := context.WithTimeout(l.life, handshakeWithin)
 	defer cancel()
-	c, err := newConn(ctx, socket, l.options, true, "", &l.offers)
+	admitted := false
+	admit := func(ctx context.Context) error {
+		select {
+		case l.room <- struct{}{}:
+			admitted = true
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer func() {
+		if admitted {
+			<-l.room
+		}
+	}()
+	c, err := newConn(ctx, socket, l.options, admit, "", &l.offers)
 	if err != nil {
 		if l.life.Err() == nil { // else it is this side that has ended the handshake
 			counted.refused.Add(1)
@@ -249,5 +267,5 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	if err != nil {
 		host = address
 	}
-	return newConn(ctx, socket, o, false, host, nil)
+	return newConn(ctx, socket, o, nil, host, nil)
 }

@@ -96,8 +96,15 @@ func (o *Options) check() error {
 	case l.Tensors < 0 || l.Tensors > maxTensors || l.Bytes < 0 || l.Requests < 0 || l.Requests > maxRequests:
 		return wrong("the limits are %d tensors, %d bytes and %d requests: none may be negative, and at most %d tensors and %d requests are possible", l.Tensors, l.Bytes, l.Requests, maxTensors, maxRequests)
 	}
-	if o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetClientCertificate == nil {
+	if o.TLS == nil {
+		return nil
+	}
+	o.TLS = o.TLS.Clone() // the program may change its own
+	switch t := o.TLS; {
+	case len(t.Certificates) == 0 && t.GetCertificate == nil && t.GetClientCertificate == nil:
 		return wrong("there is no certificate of this process for TLS: both sides must present one")
+	case t.InsecureSkipVerify && len(o.Token) == 0 && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil:
+		return wrong("TLS with InsecureSkipVerify accepts every listener: leave it out, or use a token too")
 	}
 	return nil
 }

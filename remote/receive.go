@@ -63,9 +63,7 @@ func (c *Conn) receiveNext(ctx context.Context, device core.Device) (*core.Tenso
 		c.stats.BytesCopied += r.BytesCopied
 	}
 	c.mu.Unlock()
-	if lost := c.credit(); lost != nil && err == nil {
-		c.fail(lost) // the tensor is there nevertheless
-	}
+	c.credit()
 	if cut {
 		err = c.endOfTensors(err)
 	}
@@ -98,9 +96,7 @@ func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 		}
 		c.leave(in)
 		c.recycle(in)
-		if err := c.credit(); err != nil {
-			return nil, err
-		}
+		c.credit()
 	}
 }
 
@@ -148,8 +144,8 @@ func (c *Conn) finished(number uint64) {
 }
 
 // credit tells the peer how many tensors were received, if the peer waits for that or may soon. One call at a time chooses a number
-// and sends it, since the numbers must not become smaller.
-func (c *Conn) credit() error {
+// and sends it, since the numbers must not become smaller. A number that cannot be sent ends the connection: the peer would wait for it.
+func (c *Conn) credit() {
 	c.crediting.Lock()
 	defer c.crediting.Unlock()
 	c.mu.Lock()
@@ -160,9 +156,11 @@ func (c *Conn) credit() error {
 	}
 	c.mu.Unlock()
 	if !due {
-		return nil
+		return
 	}
-	return c.worker.Send(appendData(nil, &c.peer.token, data{kind: kindCredit, id: n}), 0, 0, false, func(error) {})
+	if err := c.worker.Send(appendData(nil, &c.peer.token, data{kind: kindCredit, id: n}), 0, 0, false, func(error) {}); err != nil {
+		c.fail(err)
+	}
 }
 
 // receive makes the tensor that Receive returns.

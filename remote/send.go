@@ -269,9 +269,9 @@ func (x *sending) direct(ctx context.Context, source content) error {
 	return err
 }
 
-// touch reads a byte of each page of memory that UCX will read. It fails with core.ErrInvalid if a page is not there: a fault within UCX
+// touch reads a byte of each page of memory that UCX will read or write. It fails with core.ErrInvalid if a page is not there: a fault within UCX
 // would end the process. An offer lasts, so a mapped file may be truncated meanwhile; one that is truncated between this call and UCX's
-// reads still ends the process.
+// access still ends the process.
 func touch(address uintptr, bytes int64) error {
 	if bytes == 0 {
 		return nil
@@ -284,7 +284,7 @@ func touch(address uintptr, bytes int64) error {
 		}
 		runtime.KeepAlive(sum)
 	}) != nil {
-		return invalid("request", "the elements cannot be read: was a mapped file truncated?")
+		return invalid("request", "the memory of the elements is not there: was a mapped file truncated?")
 	}
 	return nil
 }

@@ -210,6 +210,15 @@ func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tenso
 	if err := t.WaitIdle(ctx); err != nil && ctx.Err() != nil {
 		return err // a write that has failed is overwritten
 	}
+	if t.DeviceID().Type.HostAccessible() {
+		address, err := t.Address()
+		if err == nil {
+			err = touch(address, in.bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	answer := func(k control) error {
 		return c.tell(ctx, k, func(b []byte) []byte { return le.AppendUint64(b, q.id) })
 	}

@@ -22,12 +22,12 @@ func TestAnOfferedFileThatWasTruncated(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	mapped, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	mapped, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestAnOfferedFileThatWasTruncated(t *testing.T) {
 	}
 	defer x.Close()
 	a, b := connect(t, Options{})
-	f, err := a.Offer(x, OfferOptions{})
+	f, err := a.Offer(x, OfferOptions{Writable: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,5 +51,14 @@ func TestAnOfferedFileThatWasTruncated(t *testing.T) {
 			t.Errorf("%d rows: %v", stop, err)
 		}
 		_ = y.Close()
+	}
+	y := row(t, size, 1)
+	z, err := y.Reshape(8, size/8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	if _, err := b.Put(t.Context(), f.Descriptor(), z); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("Put: %v", err)
 	}
 }
