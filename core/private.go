@@ -13,6 +13,16 @@ type privateCore struct{}
 
 func init() { private.Core = privateCore{} }
 
+// Place returns the data pointer and the byte offset by which DLPack describes a tensor on b's memory whose first element
+// is offset bytes after the handle. The pointer is the address of that element if memory of the type is known to have
+// addresses, since many consumers do not add the offset; and also if offset is negative, which byte_offset cannot be.
+func (privateCore) Place(b *Buffer, offset int64) (data uintptr, byteOffset int64) {
+	if b.mem.ID.Type.addressed() || offset < 0 {
+		return b.mem.Handle + uintptr(offset), 0
+	}
+	return b.mem.Handle, offset
+}
+
 // Addressed reports whether memory of a type of devices is known to have an address.
 func (privateCore) Addressed(t DeviceType) bool { return t.addressed() }
 

@@ -278,7 +278,7 @@ func TestCopyBetweenOpenedDevices(t *testing.T) {
 func BenchmarkCopy(b *testing.B) {
 	d := open(b)
 	s := d.newStream()
-	for _, n := range []int64{64, 64 << 10, 64 << 20} {
+	for _, n := range []int64{64, 64 << 10, 256 << 10, 2 << 20, 64 << 20} {
 		dst := keep(b)(core.Empty(ctx, d.Device, core.TypeUint8, []int64{n}, core.AllocOptions{}))
 		src := keep(b)(core.Empty(ctx, d.Device, core.TypeUint8, []int64{n}, core.AllocOptions{}))
 		if p, err := core.Mutable[uint8](src); err == nil {

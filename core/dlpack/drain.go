@@ -98,7 +98,7 @@ func sweep() (found bool) {
 			s.last.Release() // may call an Owner, which can do anything: hold no lock
 			s.last = nil
 			h.mu.Lock()
-			h.put(s)
+			h.tail.Store(h.put(s, h.tail.Load()))
 			h.mu.Unlock()
 		}
 		ended.Add(1)

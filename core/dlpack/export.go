@@ -123,10 +123,7 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	n := s.node
 	d := (*abi.Tensor)(unsafe.Add(unsafe.Pointer(n), at))
 	id, dtype, rank := t.DeviceID(), t.DType(), t.Rank()
-	data, offset := b.Memory().Handle, t.Offset()
-	if privateCore.Addressed(id.Type) || offset < 0 { // byte_offset has no sign, and nothing lies before a handle
-		data, offset = data+uintptr(offset), 0
-	}
+	data, offset := privateCore.Place(b, t.Offset())
 	dims := n.dims()
 	if !t.PutDims((*[2 * narrowRank]int64)(dims)) {
 		putWideDims(dims, t.Layout())

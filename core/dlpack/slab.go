@@ -149,11 +149,13 @@ func (h *shard) refillLocked() (*slot, error) {
 				return nil, err
 			}
 		}
+		tail := h.tail.Load()
 		for i := 0; i < slotsAtOnce && h.spare != nil; i++ {
 			s := h.spare
 			h.spare = s.next
-			h.put(s)
+			tail = h.put(s, tail)
 		}
+		h.tail.Store(tail)
 	}
 }
 
@@ -168,6 +170,7 @@ func (h *shard) collect() bool {
 	if list.Load() == 0 {
 		return false
 	}
+	tail := h.tail.Load()
 	for p := list.Swap(0); p != 0; {
 		n := (*node)(abi.Pointer(p))
 		s := h.slots[n.index]
@@ -181,25 +184,26 @@ func (h *shard) collect() bool {
 		}
 		s.buffer = nil
 		if privateCore.ReleaseUnlessLast(b) {
-			h.put(s)
+			tail = h.put(s, tail)
 		} else {
 			s.last, s.next = b, h.last
 			h.last = s
 		}
 	}
+	h.tail.Store(tail) // once, since a store costs as much as the rest of put
 	return true
 }
 
-// put makes a slot available. h.mu is held.
-func (h *shard) put(s *slot) {
-	tail := h.tail.Load()
+// put puts a slot behind tail, and returns the new tail. The slot is available when the caller has stored that. If
+// the ring is full, the slot becomes a spare one. h.mu is held.
+func (h *shard) put(s *slot, tail uint64) uint64 {
 	if tail-h.head.Load() == ringSize {
 		s.next = h.spare
 		h.spare = s
-		return
+		return tail
 	}
 	h.ring[tail%ringSize].Store(s)
-	h.tail.Store(tail + 1)
+	return tail + 1
 }
 
 // grow makes new nodes. h.mu is held.
