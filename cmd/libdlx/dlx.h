@@ -1082,8 +1082,8 @@ DLX_API dlx_status dlx_remote_describe(const void *descriptor, size_t size, dlx_
 /* Asks the other process which of its offers have names: those of the connection, and those of the listener that has accepted
  * it, in the order in which they were made. Sets *count to their number. The caller closes the list. An offer that is made or
  * ends meanwhile may be missing. Fails with DLX_ERR_NOT_SUPPORTED if the other process has a version of dlx without lists,
- * DLX_ERR_OUT_OF_MEMORY if there are more than a million offers, and, if the connection has ended, with what
- * dlx_remote_connection_error returns. */
+ * DLX_ERR_OUT_OF_MEMORY if there are more than a million offers, or names and descriptors of more than 256 MiB, and, if the
+ * connection has ended, with what dlx_remote_connection_error returns. */
 DLX_API dlx_status dlx_remote_connection_list(dlx_remote_connection *connection, int64_t timeout_ns, dlx_remote_list **list,
 	size_t *count, dlx_error *error);
 
@@ -1141,7 +1141,7 @@ typedef struct dlx_remote_part {
 	size_t size;                       /* and its bytes */
 	dlx_remote_connection *connection; /* on which to ask; NULL: one to the listener that the descriptor names, for the call */
 	int64_t start;                     /* the rows of the offered tensor to use: from start */
-	int64_t stop;                      /* to stop, without it; if both are 0, all are used */
+	int64_t stop;                      /* to stop, without it; 0 and -1, as for dlx_remote_fetch, are all; so are 0 and 0 */
 	int64_t at;                        /* the row of the result that row start becomes */
 	uint64_t reserved[2];              /* 0 */
 } dlx_remote_part;
@@ -1149,13 +1149,16 @@ typedef struct dlx_remote_part {
 /* Makes a tensor of rows that several processes offer: count parts. Its rows are those of the parts, from row 0 on, without a
  * gap. Rows that several parts have come from all of them at the same time, and if a process fails, its rows come from the
  * others that have them. A tensor that cannot be divided into rows comes from one process at a time. options are for the
- * connections that the call makes and closes, and for poll; they may be NULL if each part has a connection. The caller closes the
+ * connections that the call makes and closes, and for poll; they may be NULL if each part has a connection. limit_bytes of each
+ * connection bounds the whole result; that of options does so only if the call makes a connection. The caller closes the
  * tensor, and *report if report is not NULL, and still owns the connections. dlx_report_json has the bytes that each process has
  * sent, and why one has failed.
  *
- * Fails with DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the parts do not fit together, have no such rows, or leave a gap,
+ * Fails with DLX_ERR_INVALID if count is 0, a descriptor or option is wrong, or a part has neither a connection nor a descriptor
+ * with an address, DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the parts do not fit together, have no such rows, or leave a gap,
  * DLX_ERR_OUT_OF_MEMORY if they are larger than limit_bytes permits, DLX_ERR_CLOSED if rows are missing and no process that has
- * them is left, and with errors of the device. */
+ * them is left, and with errors of the device. If one of these processes was lost with its connection, native_code is ECONNRESET;
+ * if no connection to it could be made, it is ECONNREFUSED or another errno; it is 0 if the offers have ended. */
 DLX_API dlx_status dlx_remote_gather(const dlx_remote_part *parts, size_t count, dlx_device *device,
 	const dlx_remote_options *options, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error);
 

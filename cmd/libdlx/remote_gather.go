@@ -7,6 +7,10 @@ import "C"
 
 import (
 	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -24,6 +28,35 @@ type gatheredSource struct {
 	Error string `json:"error,omitempty"`
 }
 
+// numbered is an error with an errno, which its text does not name.
+type numbered struct {
+	error
+	errno syscall.Errno
+}
+
+func (e numbered) Unwrap() []error { return []error{e.error, e.errno} }
+
+// unconnected gives the error that no source is left an errno if a source has failed because of its connection. Other languages
+// cannot look at the errors of the sources, and one that has refused the request looks the same otherwise. An errno of the system
+// comes first.
+func unconnected(err error, sources []remote.SourceReport) error {
+	if !errors.Is(err, core.ErrClosed) {
+		return err
+	}
+	for _, s := range sources {
+		ended := (*remote.ConnError)(nil)
+		switch {
+		case errors.Is(s.Err, net.ErrClosed): // this process has closed it
+		case !errors.As(s.Err, &ended) && !errors.Is(s.Err, os.ErrDeadlineExceeded):
+		case s.Peer == "":
+			return numbered{err, syscall.ECONNREFUSED}
+		default:
+			return numbered{err, syscall.ECONNRESET}
+		}
+	}
+	return err
+}
+
 // setGathered makes handles of a tensor that came from several processes and of its report, if there is no error.
 func setGathered(out **C.dlx_tensor, report **C.dlx_report, t *core.Tensor, r remote.GatherReport, err error) error {
 	if err == nil {
@@ -37,7 +70,7 @@ func setGathered(out **C.dlx_tensor, report **C.dlx_report, t *core.Tensor, r re
 		}
 		setRemote(report, r.Report, whole, true)
 	}
-	return setTensor(out, t, err)
+	return setTensor(out, t, unconnected(err, r.Sources))
 }
 
 // partAt reads element i of an array of C.
@@ -47,6 +80,9 @@ func partAt(parts *C.dlx_remote_part, i uintptr) (part remote.Part, err error) {
 		return part, err
 	}
 	part = remote.Part{Start: int64(p.start), Stop: int64(p.stop), At: int64(p.at)}
+	if part.Start == 0 && part.Stop == -1 { // as in dlx_remote_fetch
+		part.Stop = 0
+	}
 	if part.Descriptor, err = descriptor(p.descriptor, p.size); err != nil {
 		return part, err
 	}

@@ -441,6 +441,7 @@ static void gathered(void) {
 	parts[0].start = 1;
 	parts[0].stop = 2;
 	parts[1].at = 1;
+	parts[1].stop = -1; /* all */
 	OK(dlx_remote_gather(parts, 2, cpu, NULL, 0, &u, NULL, &err));
 	CHECK(elements(u)[0] == 3 && elements(u)[3] == 12 && elements(u)[8] == 17);
 	OK(dlx_tensor_close(u, &err));
@@ -462,6 +463,7 @@ static void gathered(void) {
 	OK(dlx_remote_offer_close(second, &err));
 	parts[1].reserved[1] = 0;
 	FAILS(DLX_ERR_CLOSED, dlx_remote_gather(parts, 2, cpu, NULL, 0, &u, NULL, &err));
+	CHECK(err.native_code == 0); /* the offer has ended, and no connection */
 
 	OK(dlx_remote_listen("127.0.0.1:0", &options, &listener, &err));
 	OK(dlx_remote_listener_address(listener, &text, &err));
