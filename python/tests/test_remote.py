@@ -289,8 +289,11 @@ def test_offers() -> None:
         assert c.fetch(copied)[0].tolist() == [97, 98, 99]
         with pytest.raises(BufferError, match="copy"):
             listener.offer(b"abc", writable=True)
+        leased = listener.offer(a, lease=1e-9)
+        while not dlx._C.remote_offer_ended(listener._offers[leased]):  # soon after
+            time.sleep(0.001)
         with pytest.raises(ValueError, match="closed"):
-            c.fetch(listener.offer(a, lease=1e-9))
+            c.fetch(leased)
         own = d.offer(a)  # for the other end only
         assert remote.describe(own).address == "" and c.fetch(own)[0].tolist() == a.tolist()
         with pytest.raises(ValueError, match="no address"):
@@ -410,7 +413,8 @@ def test_gather() -> None:
         for size in (0, a.nbytes):
             t, report = remote.gather(parts, token=TOKEN, size=size, timeout=LIMIT)
             assert np.array_equal(np.from_dlpack(t), a)
-            assert [s["peer"] for s in report["sources"]] == [listener.address] * 2 + [other.address]
+            peers = [listener.address] * 2 + [other.address]  # a source that was never asked has none
+            assert all(s["peer"] == peer for s, peer in zip(report["sources"], peers, strict=True) if s["bytes"])
             assert sum(s["bytes"] for s in report["sources"]) == report["bytes"] == a.nbytes
         t, _ = remote.gather([remote.Part(begin, 2, slice(-2, None), c), remote.Part(end, 0, slice(1, 3), c)])  # without options
         assert t.tolist() == np.concatenate([a[1001:1003], a[998:1000]]).tolist()
@@ -441,9 +445,81 @@ def test_gather() -> None:
         serving()
         with pytest.raises(ConnectionRefusedError):
             remote.gather([whole], token=TOKEN, timeout=LIMIT)
+        with remote.listen("127.0.0.1:0", token=bytes(16)) as stranger:  # it does not accept the token
+            with pytest.raises(ConnectionRefusedError, match="token"):
+                remote.gather([listener.offer(a, address=stranger.address)], token=TOKEN, timeout=LIMIT)
+        d.close()
+        with pytest.raises(ConnectionResetError, match="no source is left"):
+            remote.gather([remote.Part(begin, connection=c)])
         c.close()
         with pytest.raises(ValueError, match="closed"):
             remote.gather([remote.Part(begin, connection=c)])
+
+
+@needs_ucx
+def test_arguments_of_a_wrong_type() -> None:
+    with pair() as (c, d, listener):
+        a = np.arange(12).reshape(4, 3)
+        descriptor = listener.offer(a, name=None)
+        assert c.list() == []
+        listener.offer(a, name="a")
+        [offered] = c.list()
+        for x in (descriptor, bytearray(descriptor), memoryview(descriptor), offered):
+            part = remote.Part(x, connection=c)  # type: ignore[arg-type]
+            for t, _ in (c.fetch(x), remote.fetch(x, token=TOKEN), remote.gather([x], token=TOKEN), remote.gather([part])):
+                assert t.tolist() == a.tolist()
+            assert c.checksum(x) == remote.checksum(a) and remote.describe(x).shape == (4, 3)
+        listener.withdraw(offered)
+        assert c.list() == []
+        part = remote.Part(descriptor, connection=c)
+        wrong: list[Any] = [10**13, "text", None, (descriptor, 0), [descriptor], part]
+        for x in wrong:
+            for call in (
+                remote.describe,
+                remote.fetch,
+                c.fetch,
+                c.checksum,
+                listener.withdraw,
+                lambda x: c.put(x, a),
+                lambda x: listener.relay(x, [listener.address], 0),
+                lambda x: remote.gather([x if x is not part else (part,)]),
+                lambda x: remote.gather([remote.Part(x)]),
+            ):
+                with pytest.raises(TypeError, match="dlx: .* no descriptor"):
+                    call(x)
+        for call in (
+            lambda: remote.gather(part),
+            lambda: remote.gather(offered),
+            lambda: remote.gather(descriptor),
+            lambda: remote.gather([part._replace(connection=listener)]),
+            lambda: c.fetch(descriptor, rows=range(1, 3)),
+            lambda: c.checksum(descriptor, rows=(1, 3)),
+            lambda: remote.gather([part._replace(rows=2)]),
+            lambda: listener.offer(a, name=b"bytes"),
+            lambda: listener.offer(a, address=b"127.0.0.1:1"),
+            lambda: listener.relay(descriptor, listener.address, 0),
+            lambda: listener.relay(descriptor, listener.address.encode(), 0),
+            lambda: listener.relay(descriptor, [b"127.0.0.1:1"], 0),
+        ):
+            with pytest.raises(TypeError, match="dlx: "):
+                call()
+        for at in (-1, 1 << 63, 1 << 70):
+            with pytest.raises(ValueError, match=f"dlx: .* row {at}"):
+                remote.gather([part._replace(at=at)])
+
+
+@needs_ucx
+def test_another_thread_withdraws() -> None:
+    """An offer whose handle is closed by another thread while offer looks for those that have ended."""
+    with pair() as (_, __, listener):
+        withdrawn = listener.offer(b"abc")
+        handle = listener._offers[withdrawn]
+        dlx._C.remote_offer_close(handle)
+        with pytest.raises(ValueError, match="closed"):
+            dlx._C.remote_offer_ended(handle)
+        for _ in range(100):  # more than the number at which it looks
+            listener.offer(b"abc")
+        del listener._offers[withdrawn]
 
 
 @needs_ucx
@@ -474,6 +550,9 @@ def test_relay() -> None:
                 listeners[0].relay(descriptor, peers, index, width=width)
         with pytest.raises(ValueError, match="descriptor"):
             listeners[0].relay(b"nonsense", peers, 0)
+        with remote.listen("127.0.0.1:0", token=bytes(16)) as stranger:  # it does not accept the token
+            with pytest.raises(ConnectionRefusedError, match="token"):
+                listeners[0].relay(source.offer(a, address=stranger.address), peers, 0, timeout=LIMIT)
         for listener in (source, *listeners):
             listener.close()
         for ended in serving:

@@ -23,6 +23,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, SupportsIndex, Union
 
@@ -80,7 +81,7 @@ class Offered(NamedTuple):
 
     name: str
     descriptor: bytes
-    """For fetch and put."""
+    """For fetch and put, which also take the Offered."""
     dtype: _dtype
     shape: tuple[int, ...]
     writable: bool
@@ -92,7 +93,7 @@ class Offered(NamedTuple):
 class Part(NamedTuple):
     """An offer that has rows of a tensor that gather makes."""
 
-    descriptor: bytes
+    descriptor: bytes | Offered
     at: int = 0
     """The row of the result at which they begin."""
     rows: slice | None = None
@@ -144,10 +145,30 @@ def _tensor(x: object) -> tuple[_C.Tensor, int]:
     return t, t.nbytes
 
 
+def _descriptor(x: object) -> bytes:
+    """Return a descriptor, or that of an Offered, as bytes."""
+    if isinstance(x, Offered):
+        x = x.descriptor
+    if not isinstance(x, (bytes, bytearray, memoryview)):
+        raise TypeError(f"dlx: {type(x)} is no descriptor: pass the bytes that offer has returned, or an Offered")
+    return bytes(x)
+
+
+def _text(what: str, x: object) -> bytes | None:
+    """Return a text as the extension takes it; None is none."""
+    if x is None:
+        return None
+    if not isinstance(x, str):
+        raise TypeError(f"dlx: {what} is of {type(x)}: pass a str")
+    return x.encode()
+
+
 def _range(descriptor: bytes, rows: slice | None) -> tuple[int, int]:
     """Return the first row of an offered tensor and the one after the last; -1 as the latter means all."""
     if rows is None:
         return 0, -1
+    if not isinstance(rows, slice):
+        raise TypeError(f"dlx: rows is {rows!r}: pass a slice, such as slice(1, 3)")
     shape = describe(descriptor).shape
     if not shape:
         raise ValueError("dlx: the offered tensor has no axes, and so no rows")
@@ -179,7 +200,7 @@ class _Offering(Owner):
         self,
         x: object,
         *,
-        name: str = "",
+        name: str | None = None,
         lease: float | None = None,
         writable: bool = False,
         address: str | None = None,
@@ -195,7 +216,7 @@ class _Offering(Owner):
         of the machine, such as "10.0.0.7:7470"; by default it is that of the listener.
 
         name is a text of at most 1024 bytes, by which Connection.list of other processes finds the offer: all that may connect can
-        then read it.
+        then read it. None, or "", is no name.
 
         BufferError is raised if x is read-only and writable is true, and ValueError if another offer has the name.
         """
@@ -203,8 +224,7 @@ class _Offering(Owner):
         if writable and copied:
             raise BufferError(f"dlx: a copy of {type(x)} would be overwritten: pass a tensor, or what has __dlpack__")
         self._forget()
-        where = None if address is None else address.encode()
-        named = name.encode() or None
+        where, named = _text("address", address), _text("name", name) or None
         offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, _nanoseconds(lease), writable, where, named)
         self._offers[descriptor] = offer
         return descriptor
@@ -213,13 +233,14 @@ class _Offering(Owner):
         """Close the handles of offers that have ended, if there are many."""
         if len(self._offers) >= self._sweep:
             for d, offer in list(self._offers.items()):
-                if _C.remote_offer_ended(offer):
-                    self.withdraw(d)
+                with suppress(ValueError):  # another thread has withdrawn it meanwhile, which closes the handle
+                    if _C.remote_offer_ended(offer):
+                        self.withdraw(d)
             self._sweep = 64 + 2 * len(self._offers)
 
-    def withdraw(self, descriptor: bytes) -> None:
+    def withdraw(self, descriptor: bytes | Offered) -> None:
         """End an offer, given by its descriptor. Requests that have begun go on. An offer that has ended is no error."""
-        offer = self._offers.pop(descriptor, None)
+        offer = self._offers.pop(_descriptor(descriptor), None)
         if offer is not None:
             _C.remote_offer_close(offer)
 
@@ -282,29 +303,31 @@ class Connection(_Offering):
         return [Offered(name, descriptor, *describe(descriptor)) for name, descriptor in named]
 
     def fetch(
-        self, descriptor: bytes, device: object = "cpu", *, rows: slice | None = None, timeout: float | None = None
+        self, descriptor: bytes | Offered, device: object = "cpu", *, rows: slice | None = None, timeout: float | None = None
     ) -> tuple[_C.Tensor, Report]:
         """Read a tensor that the other process has offered, or some rows of its first axis, and only these are sent.
 
         It is in new memory of the device. rows is a slice without a step. ValueError is raised if the offer has ended or the other
         process does not know it, and MemoryError if it is larger than this process permits.
         """
-        start, stop = _range(descriptor, rows)
-        tensor, report = _C.remote_fetch(self._open(), bytes(descriptor), start, stop, device, _nanoseconds(timeout))
+        d = _descriptor(descriptor)
+        start, stop = _range(d, rows)
+        tensor, report = _C.remote_fetch(self._open(), d, start, stop, device, _nanoseconds(timeout))
         return tensor, _report(report)
 
-    def checksum(self, descriptor: bytes, *, rows: slice | None = None, timeout: float | None = None) -> bytes:
+    def checksum(self, descriptor: bytes | Offered, *, rows: slice | None = None, timeout: float | None = None) -> bytes:
         """Return the SHA-256 of a tensor that the other process has offered, or of some rows, as that process computes it.
 
         It comes encrypted and authenticated, which elements do not. If it is that of the tensor that fetch has returned, by the
         function checksum, the elements were not changed on the way. Errors are those of fetch, and RuntimeError if the other process
         has a version of dlx without checksums.
         """
-        start, stop = _range(descriptor, rows)
-        return _C.remote_connection_checksum(self._open(), bytes(descriptor), start, stop, _nanoseconds(timeout))
+        d = _descriptor(descriptor)
+        start, stop = _range(d, rows)
+        return _C.remote_connection_checksum(self._open(), d, start, stop, _nanoseconds(timeout))
 
     def put(
-        self, descriptor: bytes, x: object, *, start: SupportsIndex | None = None, timeout: float | None = None
+        self, descriptor: bytes | Offered, x: object, *, start: SupportsIndex | None = None, timeout: float | None = None
     ) -> Report:
         """Overwrite a tensor that the other process has offered as writable, and return how, when the elements are there.
 
@@ -316,8 +339,9 @@ class Connection(_Offering):
         first = -1 if start is None else operator.index(start)
         if start is not None and not 0 <= first < 1 << 63:
             raise ValueError(f"dlx: start is {first}: it is the number of a row, from 0 on")
+        d = _descriptor(descriptor)
         t, copied = _tensor(x)
-        return _report(_C.remote_put(self._open(), bytes(descriptor), first, t, _nanoseconds(timeout)), copied)
+        return _report(_C.remote_put(self._open(), d, first, t, _nanoseconds(timeout)), copied)
 
     def wait_received(self, timeout: float | None = None) -> None:
         """Wait until the other process has received all tensors that were sent. close may lose what is on its way."""
@@ -399,7 +423,7 @@ class Listener(_Offering):
 
     def relay(
         self,
-        descriptor: bytes,
+        descriptor: bytes | Offered,
         peers: Iterable[str],
         index: SupportsIndex,
         device: object = "cpu",
@@ -422,9 +446,12 @@ class Listener(_Offering):
         number, most = operator.index(index), operator.index(width)
         if not (0 <= number < 1 << 31 and 0 <= most < 1 << 31):
             raise ValueError(f"dlx: index is {number} and width {most}: 0 to {(1 << 31) - 1} are possible")
+        d, addresses = _descriptor(descriptor), tuple(peers)
+        if isinstance(peers, str) or not all(isinstance(x, str) for x in addresses):
+            raise TypeError(f"dlx: peers is {peers!r}: pass a list of addresses, each a str")
         self._forget()
         (tensor, report), (offer, own) = _C.remote_relay(
-            self._open(), bytes(descriptor), tuple(peers), number, most, device, _nanoseconds(timeout)
+            self._open(), d, addresses, number, most, device, _nanoseconds(timeout)
         )
         self._offers[own] = offer
         return tensor, own, _report(report)
@@ -494,7 +521,7 @@ dial = connect  # its name in Go
 
 
 def fetch(
-    descriptor: bytes,
+    descriptor: bytes | Offered,
     device: object = "cpu",
     *,
     rows: slice | None = None,
@@ -537,7 +564,7 @@ def fetch(
 
 
 def gather(
-    parts: Iterable[bytes | Part],
+    parts: Iterable[bytes | Offered | Part],
     device: object = "cpu",
     *,
     token: bytes | None = None,
@@ -554,32 +581,38 @@ def gather(
 ) -> tuple[_C.Tensor, Report]:
     """Make a tensor of rows that several processes offer, in new memory of the device.
 
-    parts are descriptors, for copies of the tensor, or Part. The rows of the result are those of the parts, from row 0 on, without a
-    gap. Rows that several parts have come from all of them at the same time. If a process fails, or does not answer for keep_alive
-    seconds, its rows come from the others that have them. The options are those of connect, for parts without a connection. In the
+    parts are descriptors or Offered, for copies of the tensor, or Part. The rows of the result are those of the parts, from row 0
+    on, without a gap. Rows that several parts have come from all of them at the same time. If a process fails, or does not answer for
+    keep_alive seconds, its rows come from the others that have them. The options are those of connect, for parts without a
+    connection. size bounds the result only if there is such a part, and a connection of a part bounds it by its own size. In the
     report, "sources" has for each part the address, the bytes that came from there, and why it was not used to the end, if it was not.
 
-    ValueError is raised if the parts do not fit together or leave a gap, or if no process is left that has some rows, unless the
-    last failure is an error of the system, such as ConnectionRefusedError; and MemoryError if the result is larger than size.
+    ValueError is raised if the parts do not fit together or leave a gap, or if no process is left that has some rows because
+    offers have ended. If a connection to one of these has ended or was refused, it is ConnectionResetError,
+    ConnectionRefusedError, or the OSError of the system. MemoryError is raised if the result is larger than size, or than a connection of a part permits.
     """
+    if isinstance(parts, (Part, Offered, str, bytes, bytearray, memoryview)):
+        raise TypeError(f"dlx: parts is of {type(parts)}: pass a list of parts")
     sources = []
     for part in parts:
-        p = part if isinstance(part, Part) else Part(part)
-        start, stop = _range(p.descriptor, p.rows)
-        if stop == -1:
-            stop = 0
-        elif start == stop and describe(p.descriptor).shape[0] > 0:  # for libdlx, rows 0 to 0 are all
+        p = part if isinstance(part, Part) else Part(_descriptor(part))
+        d, at = _descriptor(p.descriptor), operator.index(p.at)
+        start, stop = _range(d, p.rows)
+        if start == stop and describe(d).shape[0] > 0:  # for libdlx, rows 0 to 0 are all
             raise ValueError(f"dlx: a part has no rows: its rows are {p.rows}")
-        connection = 0 if p.connection is None else p.connection._open()
-        sources.append((bytes(p.descriptor), connection, start, stop, operator.index(p.at)))
+        if not 0 <= at < 1 << 63:
+            raise ValueError(f"dlx: a part begins at row {at}: 0 to 2**63-1 are possible")
+        if not (p.connection is None or isinstance(p.connection, Connection)):
+            raise TypeError(f"dlx: the connection of a part is of {type(p.connection)}: pass a Connection")
+        sources.append((d, 0 if p.connection is None else p.connection._open(), start, stop, at))
     options = _options(token, cert, key, ca, server_name, insecure, keep_alive, spin, (size, 0, requests))
     tensor, report = _C.remote_gather(tuple(sources), device, options, _nanoseconds(timeout))
     return tensor, _report(report)
 
 
-def describe(descriptor: bytes) -> Description:
+def describe(descriptor: bytes | Offered) -> Description:
     """Read a descriptor. ValueError is raised for bytes that are no descriptor, or of another version."""
-    d = json.loads(_C.remote_describe(bytes(descriptor)))
+    d = json.loads(_C.remote_describe(_descriptor(descriptor)))
     # Python 3.10 knows neither Z nor other than three or six digits.
     text = d.get("expires", "").replace("Z", "+00:00")
     whole, dot, rest = text.partition(".")
