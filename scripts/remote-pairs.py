@@ -18,6 +18,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 
 import numpy as np
 
@@ -66,6 +67,18 @@ def commands(folder: pathlib.Path) -> dict[str, dict[str, list[str]]]:
     }
 
 
+def first_line(process: subprocess.Popen[str]) -> str:
+    """Return the first line that a process prints, its address. It is killed if there is none for LIMIT seconds."""
+    assert process.stdout is not None
+    timer = threading.Timer(LIMIT, process.kill)
+    timer.start()
+    line = process.stdout.readline().strip()
+    timer.cancel()
+    if not line:
+        sys.exit(f"{process.args} has printed no address")
+    return line
+
+
 def run(sender: list[str], receiver: list[str], folder: pathlib.Path) -> None:
     """Run two processes, and compare what was received with what was sent."""
     sent, received = folder / "sent.safetensors", folder / "received.safetensors"
@@ -73,8 +86,7 @@ def run(sender: list[str], receiver: list[str], folder: pathlib.Path) -> None:
     environment = {**os.environ, "LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}", "TOKEN": secrets.token_hex(16)}
     with subprocess.Popen([*receiver, "127.0.0.1:0", str(received)], stdout=subprocess.PIPE, text=True, env=environment) as receiving:
         try:
-            assert receiving.stdout is not None
-            address = receiving.stdout.readline().strip()
+            address = first_line(receiving)
             subprocess.run([*sender, address, str(sent)], check=True, timeout=LIMIT, env=environment)
             if receiving.wait(LIMIT) != 0:
                 sys.exit(f"the receiver {receiver[0]} has the exit code {receiving.returncode}")
@@ -92,8 +104,7 @@ def take(giver: list[str], taker: list[str], folder: pathlib.Path) -> None:
     command = [*giver, "127.0.0.1:0", str(folder / "sent.safetensors")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as giving:
         try:
-            assert giving.stdout is not None
-            address = giving.stdout.readline().strip()
+            address = first_line(giving)
             taken = subprocess.run([*taker, address], check=True, timeout=LIMIT, env=environment, stdout=subprocess.PIPE, text=True)
         finally:
             giving.kill()

@@ -133,9 +133,14 @@ def test_remote_takes(giver: str, tmp_path: pathlib.Path) -> None:
     with subprocess.Popen(command, text=True, env=environment, cwd=tmp_path, **options) as serving:
         try:
             [address] = re.findall(r"127\.0\.0\.1:\d+", (serving.stdout or serving.stderr).readline())
-            result = subprocess.run([sys.executable, "-c", taking, address], capture_output=True, text=True, timeout=300, env=environment)
+            changed = taking.replace("dlx\n", "dlx\ndlx.remote.checksum = lambda tensor: bytes(32)\n", 1)
+            result, failed = (
+                subprocess.run([sys.executable, *program, address], capture_output=True, text=True, timeout=300, env=environment)
+                for program in (["-c", taking], ["-O", "-c", changed])
+            )
         finally:
             serving.terminate()
+    assert failed.returncode == 1 and "was changed on the way" in failed.stderr and failed.stdout == ""
     assert result.stderr == ""
     assert sorted(result.stdout.splitlines()) == ["layers/é int64 (1048576,) 8388608", "weights float64 (2, 3) 48"]
 
