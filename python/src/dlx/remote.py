@@ -581,15 +581,17 @@ def gather(
 ) -> tuple[_C.Tensor, Report]:
     """Make a tensor of rows that several processes offer, in new memory of the device.
 
-    parts are descriptors or Offered, for copies of the tensor, or Part. The rows of the result are those of the parts, from row 0
-    on, without a gap. Rows that several parts have come from all of them at the same time. If a process fails, or does not answer for
-    keep_alive seconds, its rows come from the others that have them. The options are those of connect, for parts without a
-    connection. size bounds the result only if there is such a part, and a connection of a part bounds it by its own size. In the
-    report, "sources" has for each part the address, the bytes that came from there, and why it was not used to the end, if it was not.
+    parts are descriptors or Offered, for copies of the tensor, or Part. The rows of the result are those of the parts, from row
+    0 on, without a gap. Rows that several parts have come from all of them at the same time. If a process fails, or does not
+    answer for keep_alive seconds, its rows come from the others that have them. The options are those of connect, for parts
+    without a connection. size bounds the result only if there is such a part, and a connection of a part bounds it by its own
+    size. In the report, "sources" has for each part the address, the bytes that came from there, and why it was not used to the
+    end, if it was not.
 
     ValueError is raised if the parts do not fit together or leave a gap, or if no process is left that has some rows because
     offers have ended. If a connection to one of these has ended or was refused, it is ConnectionResetError,
-    ConnectionRefusedError, or the OSError of the system. MemoryError is raised if the result is larger than size, or than a connection of a part permits.
+    ConnectionRefusedError, or the OSError of the system. MemoryError is raised if the result is larger than size, or than a
+    connection of a part permits.
     """
     if isinstance(parts, (Part, Offered, str, bytes, bytearray, memoryview)):
         raise TypeError(f"dlx: parts is of {type(parts)}: pass a list of parts")
