@@ -194,12 +194,10 @@ static void on_popped(uint32_t status, uint32_t type, dlx_wgpu_text text, void *
 		keep_text(error, type ? type : DLX_WGPU_UNKNOWN, text);
 }
 
-const dlx_wgpu_error *dlx_wgpu_end(void *device) {
-	static _Thread_local dlx_wgpu_error error;
-	error.type = 0;
+void dlx_wgpu_end(void *device, dlx_wgpu_error *error) {
+	error->type = 0;
 	for (int i = 0; i < FILTERS; i++)
-		fn.DevicePopErrorScope(device, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_popped, &error, NULL});
-	return error.type ? &error : NULL;
+		fn.DevicePopErrorScope(device, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_popped, error, NULL});
 }
 
 void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size) {

@@ -97,10 +97,9 @@ void *dlx_wgpu_queue(void *device);
 void dlx_wgpu_close(void *device, void *queue);
 void dlx_wgpu_drop_state(dlx_wgpu_state *state);
 
-// Between begin and end, the errors of the device's calls on this thread are kept for end. It returns the first one, or NULL, until
-// the next end on the thread.
+// Between begin and end, the errors of the device's calls on this thread are kept for end, which gives the first one.
 void dlx_wgpu_begin(void *device);
-const dlx_wgpu_error *dlx_wgpu_end(void *device);
+void dlx_wgpu_end(void *device, dlx_wgpu_error *error);
 
 void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size);
 void dlx_wgpu_retain_buffer(void *buffer);

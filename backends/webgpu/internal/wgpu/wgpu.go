@@ -151,6 +151,7 @@ type Device struct {
 	written       int64                  // bytes that will go to buffers before the next submission
 	ahead         int64                  // bytes of copies submitted since the queue was empty; above brief if there is other work
 	last          C.uint64_t             // the last submission
+	failed        C.dlx_wgpu_error       // the first error of a group of calls
 }
 
 // brief is for how many bytes of copies the library itself waits, which keeps others from submitting meanwhile.
@@ -232,8 +233,9 @@ func (d *Device) group(call string, f func()) error {
 	defer d.mu.Unlock()
 	C.dlx_wgpu_begin(d.handle)
 	f()
-	failed := C.dlx_wgpu_end(d.handle)
-	if failed == nil {
+	failed := &d.failed
+	C.dlx_wgpu_end(d.handle, failed)
+	if failed._type == 0 {
 		return nil
 	}
 	text := C.GoString(&failed.text[0])
