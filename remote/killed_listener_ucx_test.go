@@ -137,10 +137,10 @@ func TestKilledListeners(t *testing.T) {
 		y, _, _ := pass(t, a, b, x, d)
 		wantEqual(t, x, y)
 		if i == 0 { // what earlier tests have left to be closed is closed by now
-			before = settled()
+			before = coretest.SettledDescriptors()
 		}
 	}
-	if now := settled(); now > before {
+	if now := coretest.SettledDescriptors(); now > before {
 		t.Errorf("%d descriptors are open, and after the first kill there were %d", now, before)
 	}
 }
@@ -250,18 +250,6 @@ func gatherWhileOneDies(t *testing.T, d core.Device, descriptor []byte, kill fun
 	_, _ = x.Close(), y.Close()
 	_ = lives.Process.Kill()
 	_ = lives.Wait()
-}
-
-// settled returns how many descriptors are open when none has been opened or closed for a tenth of a second.
-func settled() int {
-	n, since := coretest.Descriptors(), time.Now()
-	for time.Since(since) < 100*time.Millisecond {
-		time.Sleep(10 * time.Millisecond)
-		if now := coretest.Descriptors(); now != n {
-			n, since = now, time.Now()
-		}
-	}
-	return n
 }
 
 // A program gives up while it dials a listener that sends tensors at once, which come before the connection is there.

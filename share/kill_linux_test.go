@@ -228,7 +228,7 @@ func TestKilledProcesses(t *testing.T) {
 	kills := coretest.Times(100, 1000, 10_000)
 	coretest.CheckNoLeaks(t)
 	d := host(t)
-	before := coretest.Descriptors()
+	before := coretest.SettledDescriptors()
 	mappings := mapped(t)
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	received := 0

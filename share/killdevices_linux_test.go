@@ -217,7 +217,7 @@ func TestKilledProcessesWithMemoryOfDevices(t *testing.T) {
 	}
 	run(40) // the devices have made what they keep
 	trim()
-	descriptors, objects, mappings := coretest.Descriptors(), driversObjects(t), mapped(t)
+	descriptors, objects, mappings := coretest.SettledDescriptors(), driversObjects(t), mapped(t)
 	bytes := inUse(list)
 	for range kills {
 		run(int64(random.IntN(60)))

@@ -76,7 +76,7 @@ func TestKilledProcessesWithUnfinishedWork(t *testing.T) {
 	}
 	x := newCard(t)
 	coretest.CheckNoLeaks(t)
-	before := coretest.Descriptors()
+	before := coretest.SettledDescriptors()
 	random := rand.New(rand.NewPCG(2, uint64(time.Now().UnixNano())))
 	whole, lost := 0, 0
 	for range kills {

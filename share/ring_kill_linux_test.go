@@ -172,7 +172,7 @@ func TestKilledSubscribers(t *testing.T) {
 			}
 			many(1)
 			<-subscribed // and has closed what it has opened for that
-			before, mappings, joined := coretest.Descriptors(), mapped(t), 0
+			before, mappings, joined := coretest.SettledDescriptors(), mapped(t), 0
 			for i := range killings() / 2 {
 				t.Run("", func(t *testing.T) {
 					c, child := start(t, childFollow, Options{})
@@ -218,7 +218,7 @@ func TestKilledSubscribers(t *testing.T) {
 func TestKilledPublishers(t *testing.T) {
 	coretest.CheckNoLeaks(t)
 	random := rand.New(rand.NewPCG(3, uint64(time.Now().UnixNano())))
-	before, mappings, frames := coretest.Descriptors(), mapped(t), 0
+	before, mappings, frames := coretest.SettledDescriptors(), mapped(t), 0
 	for i := range killings() {
 		t.Run("", func(t *testing.T) {
 			c, child := start(t, []string{childQueue, childLatest}[i%2], Options{})

@@ -155,7 +155,7 @@ func lateKillings() int { return coretest.Times(8, 60, 500) }
 func TestKilledPublishersWithUnfinishedFrames(t *testing.T) {
 	x := newCard(t)
 	coretest.CheckNoLeaks(t)
-	before := coretest.Descriptors()
+	before := coretest.SettledDescriptors()
 	random := rand.New(rand.NewPCG(4, uint64(time.Now().UnixNano())))
 	whole, lost := 0, 0
 	for i := range lateKillings() {
@@ -207,7 +207,7 @@ func TestKilledSubscribersOfUnfinishedFrames(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, uint64(time.Now().UnixNano())))
 	for _, mode := range []Mode{Queue, Latest} {
 		t.Run(mode.String(), func(t *testing.T) {
-			before := coretest.Descriptors()
+			before := coretest.SettledDescriptors()
 			a, b := connected(t, x.options(), y.options())
 			l, err := x.newLeader(t.Context(), a, mode)
 			if err != nil {

@@ -33,6 +33,18 @@ func Descriptors() int {
 	return len(open)
 }
 
+// SettledDescriptors is [Descriptors] when none has been opened or closed for a tenth of a second.
+func SettledDescriptors() int {
+	n, since := Descriptors(), time.Now()
+	for time.Since(since) < 100*time.Millisecond {
+		time.Sleep(10 * time.Millisecond)
+		if now := Descriptors(); now != n {
+			n, since = now, time.Now()
+		}
+	}
+	return n
+}
+
 // WantDescriptors ends the test with an error unless this process has want descriptors open.
 // It waits up to 10 seconds, because threads of a driver may open descriptors for a moment.
 func WantDescriptors(tb testing.TB, want int, what string) {
