@@ -56,8 +56,8 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	return stream.Do(ctx, writes, reads, func() error { return run(work) })
 }
 
-// small is how many bytes copySmall copies at most. Above, the checks take less than a tenth of the copy.
-const small = 64 << 10
+// small is how many bytes copySmall copies at most. Above, the checks take less than a 20th of the copy.
+const small = 512 << 10
 
 // copySmall makes a small copy between memory without work, with a part of the checks. It reports false, and has done
 // nothing, if the copy needs all of them. The copy is over when copySmall returns, so that no event is recorded, unless

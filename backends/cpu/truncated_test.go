@@ -15,7 +15,7 @@ func TestACopyOfATruncatedFileFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for _, size := range []int64{100, 16 << 20} { // by one goroutine, and by several
+	for _, size := range []int64{100, 300 << 10, 16 << 20} { // with few checks, and in one goroutine or several
 		gone := coretest.Truncated(t, size)
 		whole, err := core.FromSlice(make([]byte, size))
 		if err != nil {

@@ -1,10 +1,12 @@
 package hostcopy
 
 import (
+	"runtime"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/parallel"
 )
 
 // Job is a copy of tensors whose memory the host can address, ready to run. It holds addresses and no longer
@@ -42,8 +44,15 @@ func Bytes(dst, src uintptr, n int64) Job {
 	return Job{dst: dst, src: src, geometry: copyplan.Copy{Elem: n}}
 }
 
-// Small copies n bytes from the address src to dst, in the caller's goroutine. It fails like [Copy].
-func Small(dst, src uintptr, n int64) error { return Contiguous(pointer(dst), pointer(src), n, 1) }
+// Small copies n bytes from the address src to dst, in as many goroutines as Go runs at a time if there are enough bytes for
+// several. It fails like [Copy].
+func Small(dst, src uintptr, n int64) error {
+	workers := 1
+	if n >= parallel.Least {
+		workers = runtime.GOMAXPROCS(0) // for which the runtime takes a lock
+	}
+	return Contiguous(pointer(dst), pointer(src), n, workers)
+}
 
 // newJob copies the axes that are left, mostly none to three. c has room for more, which stays on the stack only if
 // no part of c itself is returned.
