@@ -70,6 +70,11 @@ func deviceOf(d core.Device) (uintptr, error) {
 	if !ok {
 		return 0, core.Errorf(core.ErrDevice, "webgpu", "DeviceOf", "%T is not a device of WebGPU", d)
 	}
+	own.Mu.Lock()
+	defer own.Mu.Unlock()
+	if err := own.IsOpen("DeviceOf"); err != nil {
+		return 0, err
+	}
 	return uintptr(own.native.Native()), nil
 }
 
@@ -141,33 +146,24 @@ func release(h wgpu.Handle) {
 
 // ImportPointer takes a WGPUBuffer of the device's WGPUDevice, and adds a reference to it: see [DeviceOf]. The memory is
 // its first size bytes. The buffer's usage must have COPY_SRC, COPY_DST and STORAGE. ImportPointer fails with ErrInvalid if the
-// buffer is too small or has another usage; if size is 0, p is ignored.
+// buffer is too small, has another usage, is mapped or was destroyed; if size is 0, p is ignored.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
+	b := &buffer{handle: wgpu.Handle(p)}
+	if size == 0 {
+		b.handle = 0
+	}
+	if err := d.held(call, func() error { return d.takes(call, b, size) }); err != nil {
+		return core.Memory{}, err
+	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
 		return core.Memory{}, err
 	}
-	if err := d.native.Lost(call); err != nil {
-		return core.Memory{}, err
-	}
 	free := core.Memory{Owner: owner}.Free
-	switch {
-	case size < 0:
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
-	case size == 0:
-		return d.newMemory(&buffer{}, 0, free), nil
-	case p == 0:
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the WGPUBuffer is nil")
-	}
-	b := &buffer{handle: wgpu.Handle(p)}
-	b.size, b.usage = wgpu.Describe(b.handle)
-	if size > b.size {
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes, and the WGPUBuffer has %d", size, b.size)
-	}
-	if b.usage&wgpu.Memory != wgpu.Memory {
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the usage of the WGPUBuffer is %#x, and dlx needs COPY_SRC, COPY_DST and STORAGE (%#x)", uint64(b.usage), uint64(wgpu.Memory))
+	if size == 0 {
+		return d.newMemory(b, 0, free), nil
 	}
 	if known := d.buffers[b.handle]; known != nil {
 		b = known
@@ -177,6 +173,27 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		release(b.handle) // the reference of this memory
 		free()
 	}), nil
+}
+
+// takes fails unless size bytes can be imported from b, of which it notes the size and the usage. It may wait for the submission of
+// another goroutine, so that d.Mu must not be held.
+func (d *device) takes(call string, b *buffer, size int64) error {
+	switch {
+	case size < 0:
+		return d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
+	case size == 0:
+		return nil
+	case b.handle == 0:
+		return d.Errorf(core.ErrInvalid, call, "the WGPUBuffer is nil")
+	}
+	b.size, b.usage = wgpu.Describe(b.handle)
+	if size > b.size {
+		return d.Errorf(core.ErrInvalid, call, "size is %d bytes, and the WGPUBuffer has %d", size, b.size)
+	}
+	if b.usage&wgpu.Memory != wgpu.Memory {
+		return d.Errorf(core.ErrInvalid, call, "the usage of the WGPUBuffer is %#x, and dlx needs COPY_SRC, COPY_DST and STORAGE (%#x)", uint64(b.usage), uint64(wgpu.Memory))
+	}
+	return d.native.Usable(b.handle, b.size)
 }
 
 // NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is

@@ -13,7 +13,8 @@
 // as storage (COPY_SRC, COPY_DST, STORAGE); its size is rounded up to a multiple of 4. The device keeps freed buffers, and
 // hands them out again for the same size (core.PoolController): a reference of the program does not keep the contents. A buffer has
 // at most the device's maxBufferSize. ImportPointer takes a WGPUBuffer of the same WGPUDevice, and adds a reference to it. WebGPU cannot say whether an
-// address is a buffer, nor whose: a wrong one may crash, or the first call that uses it fails.
+// address is a buffer: a wrong one may crash. A program must not map or destroy a buffer while tensors use it: wgpu-native ends the
+// process when commands with such a buffer are submitted.
 //
 // The host never sees the memory of a buffer that a device may use (WebGPU, "Buffer Mapping"), so there is no view, and
 // nothing of the host can be mapped. WebGPU has no handle of memory or of order for other APIs or processes; exchange copies.

@@ -21,7 +21,7 @@ func made(tb testing.TB, d core.Device, usage wgpu.Usage, size int64) wgpu.Handl
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return wgpu.BufferOf(native, uintptr(usage), size)
+	return wgpu.BufferOf(native, uintptr(usage), size, false)
 }
 
 func TestConformanceWithBuffersOfTheProgram(t *testing.T) {
@@ -33,11 +33,21 @@ func TestConformanceWithBuffersOfTheProgram(t *testing.T) {
 }
 
 func TestImportPointerRefuses(t *testing.T) {
-	d := open(t)
+	closeDevice(t, open(t))
+	installFaults()
+	d, other := open(t), open(t)
 	defer closeDevice(t, d)
-	sound, readback := made(t, d, wgpu.Memory, 100), made(t, d, wgpu.Readback, 100)
-	defer wgpu.ReleaseBuffer(sound)
-	defer wgpu.ReleaseBuffer(readback)
+	defer closeDevice(t, other)
+	sound, readback, destroyed, foreign := made(t, d, wgpu.Memory, 100), made(t, d, wgpu.Readback, 100), made(t, d, wgpu.Memory, 100), made(t, other, wgpu.Memory, 100)
+	native, err := DeviceOf(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped := wgpu.BufferOf(native, uintptr(wgpu.Memory), 100, true)
+	for _, b := range []wgpu.Handle{sound, readback, destroyed, foreign, mapped} {
+		defer wgpu.ReleaseBuffer(b)
+	}
+	faults.DestroyBuffer(uintptr(destroyed))
 	for _, c := range []struct {
 		rule   string
 		buffer wgpu.Handle
@@ -48,6 +58,9 @@ func TestImportPointerRefuses(t *testing.T) {
 		{"a negative size", sound, -1, "-1 bytes"},
 		{"more than the buffer has", sound, 101, "has 100"},
 		{"another usage", readback, 100, "COPY_SRC, COPY_DST and STORAGE"},
+		{"a buffer that is mapped", mapped, 100, "mapped"},
+		{"a buffer that was destroyed", destroyed, 100, "destroyed"},
+		{"a buffer of another device", foreign, 100, "evice"},
 	} {
 		freed := 0
 		m, err := d.(core.PointerImporter).ImportPointer(uintptr(c.buffer), c.size, core.FreeFunc(func() { freed++ }))

@@ -63,6 +63,12 @@ func (d *device) alloc(size int64) (core.Memory, error) {
 	return d.newMemory(b, size, nil), nil
 }
 
+// TrimPool also releases the buffers that are kept for copies.
+func (d *device) TrimPool() {
+	d.Pool.TrimPool()
+	d.spares.release()
+}
+
 // giveBack gives a buffer back to the pool. All work on it is done. Mu is held.
 func (d *device) giveBack(b *buffer) {
 	part := b.part

@@ -77,6 +77,21 @@ func TestAnAllocationTakesTheMemoryOfSpareBuffers(t *testing.T) {
 	}
 }
 
+// TrimPool keeps no memory, that of copies included.
+func TestTrimPoolReleasesSpareBuffers(t *testing.T) {
+	d := openFaulty(t)
+	objects := faults.Objects()
+	b, err := d.spares.take(d, wgpu.Memory, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.spares.giveBack(b)
+	d.TrimPool()
+	if now := faults.Objects(); now != objects {
+		t.Errorf("%d references to objects of the library after TrimPool, want %d", now, objects)
+	}
+}
+
 // If the host cannot fill a staging buffer, it is unmapped and kept for the next copy.
 func TestAStagingBufferThatIsNotFilledIsKept(t *testing.T) {
 	d := openFaulty(t)

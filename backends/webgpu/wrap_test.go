@@ -78,20 +78,22 @@ func TestErrorsOfAWrappedDeviceDoNotReachTheProgramsScope(t *testing.T) {
 	defer closeDevice(t, d)
 	runtime.LockOSThread() // where the scope is
 	defer runtime.UnlockOSThread()
-	// A buffer of another WGPUDevice, which no call of dlx can tell before it is used.
-	foreign := made(t, other, wgpu.Memory, 100)
+	foreign, destroyed := made(t, other, wgpu.Memory, 100), made(t, program, wgpu.Memory, 100)
 	defer wgpu.ReleaseBuffer(foreign)
-	m, err := d.(core.PointerImporter).ImportPointer(uintptr(foreign), 100, nil)
+	defer wgpu.ReleaseBuffer(destroyed)
+	m, err := d.(core.PointerImporter).ImportPointer(uintptr(destroyed), 100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tensor := coretest.Keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{100}}))
 	host := coretest.Keep(t)(core.FromSlice(make([]uint8, 100)))
+	faults.DestroyBuffer(uintptr(destroyed))
 	faults.PushScope(native)
-	for _, err := range []error{d.Copy(t.Context(), nil, tensor, host), d.Copy(t.Context(), nil, host, tensor)} {
+	_, refused := d.(core.PointerImporter).ImportPointer(uintptr(foreign), 100, nil)
+	for _, err := range []error{refused, d.Copy(t.Context(), nil, tensor, host)} {
 		var typed *core.Error
 		if !errors.Is(err, core.ErrInvalid) || !errors.As(err, &typed) || typed.Call == "" {
-			t.Errorf("Copy of a buffer of another device: error %v, want %q", err, core.ErrInvalid)
+			t.Errorf("error %v, want %q", err, core.ErrInvalid)
 		}
 	}
 	own := d.(*device).native

@@ -227,6 +227,8 @@ static uint32_t pop_scope(uintptr_t device) {
 static void set_group_memory(uint32_t n) { atomic_store(&group_memory, n); }
 
 static void destroy(uintptr_t device) { real.DeviceDestroy((void *)device); }
+
+static void destroy_buffer(uintptr_t buffer) { real.BufferDestroy((void *)buffer); }
 */
 import "C"
 
@@ -269,6 +271,9 @@ func Lose() { C.lose_device() }
 
 // Destroy calls wgpuDeviceDestroy, as another user of the device would.
 func Destroy(device uintptr) { C.destroy(C.uintptr_t(device)) }
+
+// DestroyBuffer calls wgpuBufferDestroy, as a program would. The buffer must still be released.
+func DestroyBuffer(buffer uintptr) { C.destroy_buffer(C.uintptr_t(buffer)) }
 
 // LimitGroupMemory makes devices that are opened from now on have bytes of workgroup memory, or as much as they ask for if bytes is 0.
 func LimitGroupMemory(bytes uint32) { C.set_group_memory(C.uint32_t(bytes)) }

@@ -93,6 +93,11 @@ void dlx_wgpu_write(void *queue, void *buffer, uint64_t offset, uintptr_t host, 
 	fn.QueueWriteBuffer(queue, buffer, offset, (const void *)host, size);
 }
 
+void dlx_wgpu_write_zeros(void *queue, void *buffer, uint64_t offset, size_t size) {
+	static const uint32_t zeros;
+	fn.QueueWriteBuffer(queue, buffer, offset, &zeros, size);
+}
+
 uintptr_t dlx_wgpu_mapped(void *buffer, uint64_t mode, size_t size) {
 	if (mode == DLX_WGPU_MAP_WRITE)
 		return (uintptr_t)fn.BufferGetMappedRange(buffer, 0, size);
@@ -200,8 +205,8 @@ void dlx_wgpu_end(void *device, dlx_wgpu_error *error) {
 		fn.DevicePopErrorScope(device, (dlx_wgpu_callback){NULL, DLX_WGPU_SPONTANEOUS, (void (*)(void))on_popped, error, NULL});
 }
 
-void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size) {
-	dlx_wgpu_buffer_descriptor d = {.usage = usage, .size = size};
+void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size, int mapped) {
+	dlx_wgpu_buffer_descriptor d = {.usage = usage, .size = size, .mapped = mapped};
 	return fn.DeviceCreateBuffer(device, &d);
 }
 

@@ -33,6 +33,7 @@
 	F(void, BindGroupRelease, (void *)) \
 	F(void, BufferAddRef, (void *)) \
 	F(void, BufferRelease, (void *)) \
+	F(void, BufferDestroy, (void *)) \
 	F(uint64_t, BufferGetSize, (void *)) \
 	F(uint64_t, BufferGetUsage, (void *)) \
 	F(uint64_t, BufferMapAsync, (void *, uint64_t mode, size_t offset, size_t size, dlx_wgpu_callback)) \
@@ -101,12 +102,13 @@ void dlx_wgpu_drop_state(dlx_wgpu_state *state);
 void dlx_wgpu_begin(void *device);
 void dlx_wgpu_end(void *device, dlx_wgpu_error *error);
 
-void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size);
+void *dlx_wgpu_new_buffer(void *device, uint64_t usage, uint64_t size, int mapped);
 void dlx_wgpu_retain_buffer(void *buffer);
 void dlx_wgpu_release_buffer(void *buffer);
 uint64_t dlx_wgpu_buffer_size(void *buffer);
 uint64_t dlx_wgpu_buffer_usage(void *buffer);
 void dlx_wgpu_write(void *queue, void *buffer, uint64_t offset, uintptr_t host, size_t size);
+void dlx_wgpu_write_zeros(void *queue, void *buffer, uint64_t offset, size_t size); // at most 4 bytes
 uintptr_t dlx_wgpu_mapped(void *buffer, uint64_t mode, size_t size);
 void dlx_wgpu_unmap(void *buffer);
 void *dlx_wgpu_new_pipeline(void *device, const char *code, size_t length, const char **missing);

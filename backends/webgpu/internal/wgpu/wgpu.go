@@ -267,7 +267,7 @@ const (
 // NewBuffer makes a buffer. size is a multiple of 4, above 0. The caller owns the result.
 func (d *Device) NewBuffer(usage Usage, size int64) (Handle, error) {
 	var b unsafe.Pointer
-	err := d.group("wgpuDeviceCreateBuffer", func() { b = C.dlx_wgpu_new_buffer(d.handle, C.uint64_t(usage), C.uint64_t(size)) })
+	err := d.group("wgpuDeviceCreateBuffer", func() { b = C.dlx_wgpu_new_buffer(d.handle, C.uint64_t(usage), C.uint64_t(size), 0) })
 	switch {
 	case err != nil && b != nil:
 		ReleaseBuffer(handle(b)) // a buffer that only has an error
@@ -281,8 +281,12 @@ func (d *Device) NewBuffer(usage Usage, size int64) (Handle, error) {
 }
 
 // BufferOf makes a buffer of a WGPUDevice as a program would. The caller owns the result. It is for tests.
-func BufferOf(device, usage uintptr, size int64) Handle {
-	return handle(C.dlx_wgpu_new_buffer(Handle(device).c(), C.uint64_t(usage), C.uint64_t(size)))
+func BufferOf(device, usage uintptr, size int64, mapped bool) Handle {
+	var m C.int
+	if mapped {
+		m = 1
+	}
+	return handle(C.dlx_wgpu_new_buffer(Handle(device).c(), C.uint64_t(usage), C.uint64_t(size), m))
 }
 
 // RetainBuffer adds an owner to a buffer.
@@ -304,6 +308,25 @@ func (d *Device) Write(b Handle, offset int64, host uintptr, n int64) error {
 		d.written += n
 	})
 }
+
+// Usable fails with ErrInvalid if a buffer of size bytes is mapped, was destroyed or belongs to another device. A submission that uses
+// such a buffer ends the process, and so does wgpuBufferGetMapState of version 29. Usable writes no bytes, which only a buffer of
+// another device refuses, and beyond the end, which changes nothing: the library names the range only if nothing else is wrong.
+func (d *Device) Usable(b Handle, size int64) error {
+	write := func(offset, n int64) error {
+		return d.group("wgpuQueueWriteBuffer", func() { C.dlx_wgpu_write_zeros(d.queue, b.c(), C.uint64_t(offset), C.size_t(n)) })
+	}
+	if err := write(0, 0); err != nil {
+		return err
+	}
+	if err := write(size&^3, 4); err != nil && !strings.Contains(err.Error(), beyondText) {
+		return err
+	}
+	return nil
+}
+
+// beyondText is part of the error of a write beyond the end of a buffer.
+const beyondText = "overrun"
 
 // Encoder is commands that are being recorded.
 type Encoder struct {
