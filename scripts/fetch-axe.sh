@@ -22,7 +22,7 @@ fetch() {
   npm pack --loglevel error --ignore-scripts "$package" >output 2>&1 || { echo "npm pack $package: $(tail -n 1 output)"; return 1; }
   [ "sha512-$(openssl dgst -sha512 -binary ./*.tgz | base64 -w 0)" = "$integrity" ] || { echo "$package has another checksum"; return 1; }
   tar xzf ./*.tgz --no-same-owner package/axe.min.js || { echo "$package cannot be unpacked"; return 1; }
-  mv package/axe.min.js "$folder"
+  mv package/axe.min.js "$folder" || { echo "$package cannot be copied"; return 1; }
   echo "$package" >"$folder/ready"
 }
 

@@ -39,17 +39,20 @@ fetch_mesa() {
   debian_archive "$work/apt" bookworm-backports/main || return 1
   debian_unpack "mesa-vulkan-drivers=$mesa" "$work/package" || return 1
   library=$(find "$work/package" -name libvulkan_lvp.so) icd=$(find "$work/package" -name 'lvp_icd*.json')
+  [ -n "$library" ] && [ -n "$icd" ] || { echo "the package has no lavapipe"; return 1; }
   if ldd "$library" | grep -q 'not found'; then
     echo "the system lacks $(ldd "$library" | awk '/not found/ { print $1 }' | paste -sd' ') (Debian 12 has them: install mesa-vulkan-drivers)"
     return 1
   fi
-  cp "$library" "$1/"
-  sed "s|\"library_path\": *\"[^\"]*\"|\"library_path\": \"$1/libvulkan_lvp.so\"|" "$icd" >"$1/lvp_icd.json"
+  # The shell does not end here by itself when a command fails, since the caller asks how this ends.
+  cp "$library" "$1/" &&
+    sed "s|\"library_path\": *\"[^\"]*\"|\"library_path\": \"$1/libvulkan_lvp.so\"|" "$icd" >"$1/lvp_icd.json" &&
+    mkdir "$1/gl" || { echo "the driver cannot be copied"; return 1; }
   local package
-  mkdir "$1/gl"
   for package in libegl-mesa0 libgbm1 mesa-libgallium; do
     debian_unpack "$package=$mesa" "$work/$package" || return 1
-    find "$work/$package" \( -name 'libEGL_mesa.so.0*' -o -name 'libgbm.so.1*' -o -name 'libgallium-*.so' \) -exec cp -P {} "$1/gl/" \;
+    find "$work/$package" \( -name 'libEGL_mesa.so.0*' -o -name 'libgbm.so.1*' -o -name 'libgallium-*.so' \) -exec cp -P -t "$1/gl" {} + ||
+      { echo "the libraries of $package cannot be copied"; return 1; }
   done
   echo "{\"file_format_version\": \"1.0.0\", \"ICD\": {\"library_path\": \"$1/gl/libEGL_mesa.so.0\"}}" >"$1/gl/egl.json"
 }
@@ -104,7 +107,7 @@ fetch_hip64() { fetch_system "$1" forky 21 libamdhip64-dev=6.4.3-5; }
 
 for driver in "$@"; do
   folder=$drivers/$driver
-  version=$(cat "$root/requirements-opencl.txt" "$0" | sha256sum)
+  version=$(cat "$root/requirements-opencl.txt" "$root/scripts/fetch-newer-drivers.sh" | sha256sum)
   [ "$(cat "$folder/ready" 2>/dev/null)" != "$version" ] || continue
   rm -rf "$folder"
   mkdir "$folder"

@@ -30,7 +30,7 @@ fetch() {
     node -e 'process.stdout.write(require("zlib").brotliDecompressSync(require("fs").readFileSync(0)))' \
       <package/bin/swiftshader.tar.br | tar x --no-same-owner libvk_swiftshader.so vk_swiftshader_icd.json ||
     { echo "$package cannot be unpacked"; return 1; }
-  mv libvk_swiftshader.so vk_swiftshader_icd.json "$folder"
+  mv libvk_swiftshader.so vk_swiftshader_icd.json "$folder" || { echo "$package cannot be copied"; return 1; }
   echo "$package" >"$folder/ready"
 }
 

@@ -29,7 +29,7 @@ packages=$(sed 's/#.*//' requirements-ucx.txt)
 for package in $packages; do
   version=${package#*==}
   folder=$1/${version%.post*}
-  sum=$(echo "$package" | cat - "$0" | sha256sum)
+  sum=$(echo "$package" | cat - scripts/fetch-ucx.sh | sha256sum)
   [ "$(cat "$folder/ready" 2>/dev/null)" != "$sum" ] || continue
   rm -rf "$folder"
   mkdir "$folder"
