@@ -363,7 +363,7 @@ test-swiftshader: $(KEEP) ## The tests of Vulkan and WebGPU, and of exchange wit
 
 # What is there is not fetched again. run-suites.sh begins this while other suites run.
 newer-drivers:
-	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6
+	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6 $(if $(SIMULATED_HIP),hip57)
 
 # Not in setup: nothing needs them but these suites. Where one cannot be had, the tests that need it are skipped.
 quick-newer-drivers test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
@@ -373,10 +373,11 @@ SKIPPED_DRIVERS = @for driver in mesa intel pocl6; do if [ -f $(NEWER)/$$driver/
 	echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
 ON_POCL6 = DLX_OPENCL_DRIVER=pocl6 CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -ldflags "$$(cat $(NEWER)/pocl6/ldflags)"
 FEW_CASES := ^TestConformance$$/^(order|dlpack)$$
-quick-newer-drivers: newer-drivers ## Some cases of the conformance suite on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, where these can be had
+quick-newer-drivers: newer-drivers ## Some cases of the conformance suite on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, and the start of HIP 5.7, where these can be had
 	$(SKIPPED_DRIVERS)
 	CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '$(FEW_CASES)' ./backends/vulkan ./backends/opencl ./backends/oneapi
 	if [ -f $(NEWER)/pocl6/ready ]; then $(QUICK) $(ON_POCL6) -run '$(FEW_CASES)' ./backends/oneapi; fi
+	$(if $(SIMULATED_HIP),scripts/test-hip.sh $(NEWER) hip57)
 
 test-newer-drivers: ## The tests of Vulkan, WebGPU, OpenGL, OpenCL, oneAPI, exchange, random programs and the command, and those of every device of connections, files and benchmarks, on lavapipe of Mesa 25, Intel's OpenCL and PoCL 6, those of ROCm with HIP 5.7 and 6.4, where these can be had
 	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel pocl6 $(if $(SIMULATED_HIP),hip57 hip64)
