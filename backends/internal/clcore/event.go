@@ -25,6 +25,8 @@ type event struct {
 	mu      sync.Mutex
 	raw     driver.Event // owned; 0 once the event is done and no call uses it
 	blocked int          // calls of block
+
+	lost runtime.Cleanup // releases raw of an event of another library; no cleanup for others
 }
 
 var _ core.Event = (*event)(nil)
@@ -73,6 +75,7 @@ func (e *event) complete(err error) {
 // drop releases the reference if it is no longer needed. e.mu is held.
 func (e *event) drop() {
 	if done, _ := e.result.Done(); done && e.blocked == 0 && e.raw != 0 {
+		e.lost.Stop()
 		driver.ReleaseEvent(e.raw)
 		e.raw = 0
 	}
@@ -144,21 +147,10 @@ func (e *event) waitOn(q driver.Queue) error {
 	return e.device.check(driver.Barrier(q, e.raw), "clEnqueueBarrierWithWaitList", "a wait for an event")
 }
 
-// foreignEvent is an event of another library. No stream refers to it, so the garbage collector releases it.
-type foreignEvent struct{ *event }
-
-var _ core.Event = (*foreignEvent)(nil)
-
-// newForeignEvent makes an event, which owns a reference to raw.
-func newForeignEvent(d *device, raw driver.Event) *foreignEvent {
-	f := &foreignEvent{newEvent(d, nil, raw)}
-	runtime.AddCleanup(f, (*event).forget, f.event)
-	return f
-}
-
-// forget releases an event that can no longer be queried.
-func (e *event) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.complete(nil)
+// newForeignEvent makes an event of another library, which owns a reference to raw. No stream refers to it, so the garbage
+// collector releases the reference if the event is lost before it is known to be done.
+func newForeignEvent(d *device, raw driver.Event) *event {
+	e := newEvent(d, nil, raw)
+	e.lost = runtime.AddCleanup(e, func(raw driver.Event) { driver.ReleaseEvent(raw) }, raw)
+	return e
 }

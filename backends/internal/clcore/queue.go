@@ -152,16 +152,12 @@ func (q *queue) Wait(e core.Event) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	var own *event
-	switch e := backendkit.UnwrapEvent(e).(type) {
-	case nil:
+	e = backendkit.UnwrapEvent(e)
+	if e == nil {
 		return nil
-	case *event:
-		own = e
-	case *foreignEvent:
-		own = e.event
 	}
-	if own == nil || own.device.context != q.device.context {
+	own, ok := e.(*event)
+	if !ok || own.device.context != q.device.context {
 		return q.device.errorf(core.ErrNotSupported, "Wait", "%T is not an event of this cl_context: the host must wait", e)
 	}
 	if own.queue == q && !q.outOfOrder {
