@@ -101,10 +101,9 @@ type Device interface {
 	// found before the copy is enqueued.
 	Copy(ctx context.Context, s Stream, dst, src *Tensor) error
 	// Close closes the device. If the device is a CloseNotifier of package backendkit, Close first calls
-	// its hooks. While memory or streams of the device are open, it returns ErrInvalid and leaves the
-	// device open. It may wait a short time for other goroutines to close what they
-	// have open; calls that open something wait during that time. Closing a closed
-	// device does nothing.
+	// its hooks. While memory or streams of the device are open, or a call such as Copy uses the device, it
+	// returns ErrInvalid and leaves the device open. It may wait a short time for other goroutines to close what
+	// they have open; calls that open something wait during that time. Closing a closed device does nothing.
 	Close() error
 }
 

@@ -24,6 +24,7 @@ var crudeMutants = slices.Concat(
 		copyOther(func(dst, src *core.Spec) { dst.Strides, src.Strides = nil, nil }), "bytes differ",
 		"layout/gaps", "layout/nhwc-and-nchw", "layout/large", "layout/random", "subbyte/random", "dlpack/same-memory"),
 	each("closes with memory open", closesAnyway, "open: error <nil>", "lifetime/last-view", "dlpack/outlives-the-tensor"),
+	each("closes during a copy", closesAnyway, "Close succeeded during a copy", "lifetime/close-during-copy"),
 	each("is not safe for concurrent use", hooks{copy: oneAtATime}, "two calls at once",
 		"hammer/memory", "hammer/streams", "hammer/one-stream", "hammer/one-source"),
 	each("forgets that what came back is read-only", forgetsReadOnly, "error <nil>", "dlpack/read-only"),

@@ -39,6 +39,11 @@ var lifetimeCases = []Case{
 		Rule: "core.Tensor.Close: the memory stays until the last view is closed",
 		run:  caseLastView,
 	},
+	{
+		Name: "lifetime/close-during-copy",
+		Rule: "core.Device.Close: fails with ErrInvalid while a copy waits for earlier work, or the copy fails, also if the device does not know the memory, as that of a DLPack tensor",
+		run:  caseCloseDuringCopy,
+	},
 }
 
 func caseCloseAfterEnqueue(e *env) {
@@ -157,5 +162,36 @@ func caseLastView(e *env) {
 	_, _ = view.Close(), fill.Close()
 	if _, err := view.Buffer(); !errors.Is(err, core.ErrClosed) {
 		e.Errorf("the buffer of a closed view: error %v", err)
+	}
+}
+
+func caseCloseDuringCopy(e *env) {
+	const size = 1 << 20
+	p, skip, origin := e.pointer(size)
+	if e.cfg.Pointer != nil {
+		_ = origin.Close() // else it is the memory
+	}
+	t := e.keep(core.Wrap(core.Memory{ID: e.props.ID, Handle: p, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{size}, Offset: skip}))
+	host := e.hostBytes(make([]byte, size))
+	calls := []func() error{func() error { return e.dev.Copy(e.ctx, nil, host, t) }}
+	if b, ok := e.dev.(core.BatchCopier); ok {
+		list := []*core.Tensor{host}
+		calls = append(calls, func() error { return b.CopyBatch(e.ctx, nil, list, []*core.Tensor{t}) })
+	}
+	for _, call := range calls {
+		gate := e.pending(host)
+		copying := e.start(call)
+		time.Sleep(e.cfg.grace)
+		closed := e.finish(e.start(e.dev.Close))
+		gate.Complete(nil)
+		copied := e.finish(copying)
+		if closed != nil {
+			e.wantError(closed, core.ErrInvalid, "Close during a copy")
+		}
+		if copied != nil {
+			e.wantTyped(copied, "a copy during Close")
+		} else if closed == nil {
+			e.Errorf("Close succeeded during a copy, which succeeded too")
+		}
 	}
 }

@@ -26,6 +26,7 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	limits := gpuconvert.Limits{Range: d.info.blockSize, Alignment: d.info.blockAlign, Groups: d.info.groups[0]}
 	var list []dispatch
 	for x := range gpuconvert.Plan(dst, src, scaling, limits) {

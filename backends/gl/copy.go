@@ -16,6 +16,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	return d.submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, d.copyWork(p.Dst, p.Src))
 }
 

@@ -20,7 +20,7 @@ type library struct {
 	device  driver.Device
 }
 
-func libraryOf(t *testing.T, d core.Device) library {
+func libraryOf(t testing.TB, d core.Device) library {
 	t.Helper()
 	h, err := oneapi.HandlesOf(d)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l library) apart(t *testing.T, d core.Device) library {
 }
 
 // alloc allocates until the end of the test.
-func (l library) alloc(t *testing.T, kind driver.USMKind, size int64) uintptr {
+func (l library) alloc(t testing.TB, kind driver.USMKind, size int64) uintptr {
 	t.Helper()
 	p, s := l.usm.Alloc(kind, l.context, l.device, size, 0)
 	if s != driver.Success {

@@ -34,6 +34,7 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	var pipeline wgpu.Handle
 	err = d.held("ConvertOn", func() (err error) { // before the submission, for the same reason as in compile
 		pipeline, err = d.pipeline(converter, gpuconvert.WGSL)

@@ -19,6 +19,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	return d.copyOne(ctx, q, p)
 }
 
@@ -26,7 +27,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 func (d *device) copyOne(ctx context.Context, q *devicebase.Queue, p devicebase.Pair[operand]) error {
 	if q == nil {
 		if submit := d.small(p.Dst, p.Src); submit != nil {
-			return copyHere(ctx, p.Dst.Tensor, p.Src.Tensor, submit)
+			return d.copyHere(ctx, p.Dst.Tensor, p.Src.Tensor, submit)
 		}
 	}
 	add, err := d.copyWork(p.Dst, p.Src)
@@ -65,7 +66,7 @@ func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src []*c
 	if q != nil {
 		return stream.Submit(ctx, q, dst, src, func() error { return add(q.Queue) })
 	}
-	own, err := d.streams.Borrow(&d.Device, func() (*stream.Queue, error) { return stream.NewQueue(d), nil })
+	own, err := d.borrow()
 	if err != nil {
 		return err
 	}
@@ -82,14 +83,19 @@ func (d *device) enqueue(ctx context.Context, q *devicebase.Queue, dst, src []*c
 	return err
 }
 
+// borrow lends a stream of the device's.
+func (d *device) borrow() (*stream.Queue, error) {
+	return d.streams.Borrow(&d.Device, func() (*stream.Queue, error) { return stream.NewQueue(d), nil })
+}
+
 // copyHere copies on the goroutine of the caller: a stream's goroutine would begin and end as late as Go's scheduler lets it, which
 // for a small copy is a third of the time. If ctx ends first, the work goes on, and dst and src keep its event.
-func copyHere(ctx context.Context, dst, src *core.Tensor, submit func() (*wgpu.Work, error)) error {
+func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, submit func() (*wgpu.Work, error)) error {
 	u, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
 	if err != nil {
 		return err
 	}
-	defer u.Release() // until then the memory, and so the device, is open
+	defer u.Release()
 	done := stream.NewEvent()
 	u.Note(done)
 	w, err := submit()
@@ -103,7 +109,13 @@ func copyHere(ctx context.Context, dst, src *core.Tensor, submit func() (*wgpu.W
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			go func() { done.Complete(x.wait()) }()
+			lent, failed := d.borrow() // Close waits until it is given back; the device is held now, so that this does not fail
+			go func() {
+				done.Complete(x.wait())
+				if failed == nil {
+					d.streams.GiveBack(&d.Device, lent)
+				}
+			}()
 			return err
 		}
 	}

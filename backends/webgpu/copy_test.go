@@ -45,7 +45,7 @@ func TestASmallCopyOutlivesItsContext(t *testing.T) {
 		return o.buffer.handle
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err := copyHere(ctx, dst, src, func() (*wgpu.Work, error) {
+	err := d.(*device).copyHere(ctx, dst, src, func() (*wgpu.Work, error) {
 		defer cancel()
 		return d.(*device).native.Submit("test", func(e *wgpu.Encoder) {
 			for range 8 { // so that the device is not done at once
@@ -79,7 +79,7 @@ func TestASmallCopyThatFails(t *testing.T) {
 	defer x.Close()
 	host := coretest.Keep(t)(core.FromSlice(make([]uint8, 64)))
 	failure := core.Errorf(core.ErrOutOfMemory, "test", "Copy", "a fault of the test")
-	got := copyHere(t.Context(), x, host, func() (*wgpu.Work, error) { return nil, failure })
+	got := d.(*device).copyHere(t.Context(), x, host, func() (*wgpu.Work, error) { return nil, failure })
 	coretest.WantError(t, got, core.ErrOutOfMemory, "the copy")
 	coretest.WantError(t, d.Copy(t.Context(), nil, host, x), core.ErrOutOfMemory, "a copy from its destination")
 }

@@ -61,6 +61,7 @@ func newDevice(native *wgpu.Device, info core.Properties, limits wgpu.Limits, cp
 	d := &device{native: native, cpu: cpu, limits: limitsOf(limits, cpu), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
 	d.pipelines.made = make(map[gpucopy.Shader]wgpu.Handle)
 	d.Init(d, info)
+	d.Lost = native.Lost
 	d.Pool = d.newPool()
 	return d
 }
@@ -210,7 +211,7 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 
 // NewStream returns an ordered queue of the host. All streams share the queue of the device.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := d.Hold("NewStream", func() error { return d.native.Lost("NewStream") }); err != nil {
+	if err := d.Hold("NewStream"); err != nil {
 		return nil, err
 	}
 	d.Drop() // NewQueue waits while the device is being closed, and a call in progress would keep it open

@@ -369,7 +369,7 @@ func (d *device) compile(c copyplan.Copy) error {
 
 // held calls f while the device cannot be closed.
 func (d *device) held(call string, f func() error) error {
-	if err := d.Hold(call, func() error { return d.native.Lost(call) }); err != nil {
+	if err := d.Hold(call); err != nil {
 		return err
 	}
 	defer d.Drop()

@@ -40,6 +40,7 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	for _, o := range []operand{p.Dst, p.Src} {
 		if o.wordSize() < int64(o.tensor.DType().Bits)/8 {
 			return d.errorf(core.ErrLayout, "ConvertOn", "the memory of %v is not aligned for its type: use a Clone", o.tensor)

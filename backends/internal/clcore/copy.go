@@ -22,6 +22,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	return d.copy(ctx, q, p.Dst, p.Src)
 }
 

@@ -18,9 +18,10 @@ import (
 // was released. An address of SVM or of the host is not a cl_mem: map it as host memory.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.IsOpen(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.Drop()
 	if size < 0 {
 		return core.Memory{}, d.errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	}
@@ -44,9 +45,6 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.IsOpen(call); err != nil {
-		return core.Memory{}, err
-	}
 	if err := d.check(driver.RetainMem(mem), "clRetainMemObject", "%#x", p); err != nil {
 		return core.Memory{}, err
 	}

@@ -108,7 +108,7 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 }
 
 // lookUp returns what is known of a cl_mem, or of an address in USM. One that the device did not make, such as that
-// of a DLPack tensor, must belong to the device's context.
+// of a DLPack tensor, must belong to the device's context. The device is held, or has open memory.
 func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
 	d.Mu.Lock()
 	k := d.known[mem]

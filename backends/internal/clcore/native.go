@@ -169,9 +169,10 @@ func (a API) ImportEvent(d core.Device, event uintptr) (core.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := inner.IsOpen(call); err != nil {
+	if err := inner.Hold(call); err != nil {
 		return nil, err
 	}
+	defer inner.Drop()
 	if err := inner.checkObject(call, event); err != nil {
 		return nil, err
 	}

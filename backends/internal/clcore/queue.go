@@ -237,6 +237,10 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.Hold(call); err != nil {
+		return nil, err
+	}
+	defer d.Drop()
 	if err := d.checkObject(call, native); err != nil {
 		return nil, err
 	}

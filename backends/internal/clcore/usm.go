@@ -108,7 +108,7 @@ func (d *device) inRoom(t *core.Tensor, handle uintptr, room span) error {
 	return nil
 }
 
-// importUSM is ImportPointer for an address.
+// importUSM is ImportPointer for an address. The device is held.
 func (d *device) importUSM(call string, p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	a, rest, err := d.findAllocation(call, p)
 	if err != nil {
@@ -119,9 +119,6 @@ func (d *device) importUSM(call string, p uintptr, size int64, owner core.Owner)
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.IsOpen(call); err != nil {
-		return core.Memory{}, err
-	}
 	return d.newMemory(driver.Mem(p), 0, size, d.foreignUSM(p, a), func() {
 		if owner != nil {
 			owner.Free()

@@ -14,6 +14,7 @@ func (d *Device[Q, O]) Convert(ctx context.Context, s core.Stream, dst, src *cor
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	return d.withStream(q, func(q Q, here bool) error {
 		return d.submit(ctx, q, here, []*core.Tensor{dst}, []*core.Tensor{src}, conversion(func() error { return enqueue(q, p.Dst.Object, p.Src.Object) }))
 	})

@@ -61,6 +61,7 @@ func (d *Device[Q, O]) Copy(ctx context.Context, s core.Stream, dst, src *core.T
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	return d.CopyBetween(ctx, q, p.Dst, p.Src)
 }
 

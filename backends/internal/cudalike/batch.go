@@ -15,10 +15,6 @@ import (
 // CopyBatch makes contiguous copies by one call of the driver. Those from or to host memory that is not pinned share
 // staging memory and a host function; larger ones, and strided copies, are made one at a time.
 func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-	if err := d.hold("CopyBatch"); err != nil {
-		return err
-	}
-	defer d.Drop()
 	return devicebase.CopyBatch(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, pairs []devicebase.Pair[operand]) error {
 		if q != nil {
 			return d.copyBatch(ctx, q, false, pairs)

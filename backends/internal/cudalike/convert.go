@@ -27,14 +27,11 @@ func (d *device) PrefersHost() bool { return false }
 // ConvertOn converts by a kernel, in as many launches as needed. The memory is this device's, pinned or managed.
 func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling) error {
 	const call = "ConvertOn"
-	if err := d.hold(call); err != nil {
-		return err
-	}
-	defer d.Drop()
 	q, p, todo, err := devicebase.BeginConversion[*queue](ctx, &d.Device, s, dst, src, scaling, d.operandOf)
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	for _, o := range []operand{p.Dst, p.Src} {
 		first, size := bytesOf(o)
 		if err := d.verify(call, &o, first, size, false); err != nil {

@@ -16,14 +16,11 @@ import (
 // elements that do not lie on whole bytes, and for a stream that is being captured into a graph: dlx would not
 // know when the graph runs the copy, and could record no event for it.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if err := d.hold("Copy"); err != nil {
-		return err
-	}
-	defer d.Drop()
 	q, p, todo, err := devicebase.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
 	if err != nil || !todo {
 		return err
 	}
+	defer d.Drop()
 	w := &work{device: d, queue: q, waits: q == nil, dst: p.Dst, src: p.Src}
 	if !w.waits {
 		return w.run(ctx)

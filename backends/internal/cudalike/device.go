@@ -74,6 +74,7 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
 	d.timedEvents.context, d.timedEvents.timed, d.clock = c, true, d.newClock()
 	d.Init(d, p)
+	d.Lost = func(string) error { return d.lostError() }
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
 	d.Resize = class.sized
 	d.Bound(p.TotalMemory) // device memory and pinned memory together
@@ -92,7 +93,7 @@ func (b *Backend) deviceOf(call string, d core.Device) (*device, error) {
 
 // checkOpen fails with ErrClosed after Close, and with ErrDeviceLost if the device is lost.
 func (d *device) checkOpen(call string) error {
-	err := d.hold(call)
+	err := d.Hold(call)
 	if err == nil {
 		d.Drop()
 	}
@@ -120,13 +121,9 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 	return q, nil
 }
 
-// hold fails as checkOpen does. Otherwise it counts a call in progress, until Drop is called. The device cannot be
-// closed before.
-func (d *device) hold(call string) error { return d.Hold(call, d.lostError) }
-
 // open calls f, which opens an object, and counts an object of a kind until the item is closed.
 func (d *device) open(call, kind string, f func() error) (backendkit.OpenItem, error) {
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return backendkit.OpenItem{}, err
 	}
 	defer d.Drop()

@@ -103,7 +103,7 @@ func (f *deviceFile) ReadAt(ctx context.Context, dst *core.Tensor, offset int64)
 	if err := backendkit.CheckFileRead(d.ID(), dst, offset); err != nil {
 		return err
 	}
-	if err := d.hold("ReadAt"); err != nil {
+	if err := d.Hold("ReadAt"); err != nil {
 		return err
 	}
 	defer d.Drop()

@@ -23,7 +23,7 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return nil, err
 	}
 	defer d.Drop()

@@ -23,7 +23,7 @@ func (d *device) CanMap(host core.Memory) error { return d.CheckMap(host, d.read
 
 // mapHost maps m, the memory of the buffer host. On success it owns a reference to host.
 func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Memory, error) {
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return core.Memory{}, err
 	}
 	defer d.Drop()

@@ -119,7 +119,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 			return core.Memory{}, err
 		}
 	}
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return core.Memory{}, err
 	}
 	kind := id.Type

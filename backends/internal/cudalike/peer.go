@@ -41,7 +41,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		return err
 	}
 	for _, x := range []*device{d, p} {
-		if err := x.hold(call); err != nil {
+		if err := x.Hold(call); err != nil {
 			return err
 		}
 		defer x.Drop()

@@ -26,7 +26,7 @@ import (
 // memory of another device.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return core.Memory{}, err
 	}
 	defer d.Drop()

@@ -125,7 +125,7 @@ func (d *device) uncharge(whole, size int64) {
 // dma-buf also has these bytes.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return core.ExternalMemory{}, err
 	}
 	defer d.Drop()
@@ -140,7 +140,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // TryExport exports memory as a descriptor, and closes it: only the driver knows whether it exports memory of another
 // library. An IPC handle is only looked up.
 func (d *device) TryExport(b *core.Buffer, t core.HandleType) error {
-	if err := d.hold("ExportMemory"); err != nil {
+	if err := d.Hold("ExportMemory"); err != nil {
 		return err
 	}
 	defer d.Drop()
@@ -242,7 +242,7 @@ func (d *device) CanExport(m core.Memory, t core.HandleType) error {
 		}
 		return nil
 	}
-	if err := d.hold("ExportMemory"); err != nil {
+	if err := d.Hold("ExportMemory"); err != nil {
 		return err
 	}
 	defer d.Drop()
@@ -285,7 +285,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := d.EnterWith(ctx, core.CapImportMemory, call); err != nil {
 		return core.Memory{}, err
 	}
-	if err := d.hold(call); err != nil {
+	if err := d.Hold(call); err != nil {
 		return core.Memory{}, err
 	}
 	defer d.Drop()

@@ -21,10 +21,13 @@ type Clock[R any] struct {
 
 // Mark calls f, which enqueues a reading and returns it with its event. The device cannot be closed before the mark.
 func (c *Clock[R]) Mark(f func() (R, core.Event, error)) (core.Mark, error) {
-	if err := c.Device.Hold("Mark", c.Lost); err != nil {
+	if err := c.Device.Hold("Mark"); err != nil {
 		return nil, err
 	}
 	defer c.Device.Drop()
+	if err := c.Lost(); err != nil {
+		return nil, err
+	}
 	reading, e, err := f()
 	if err != nil {
 		return nil, err

@@ -8,12 +8,13 @@ import (
 
 // BeginConversion does what ConvertOn does on every device, whose streams have the type Q: it checks the arguments and
 // that the device converts, and finds both operands, which are the device's. For a conversion of elements it returns
-// todo, with the operands, and the zero value of Q for a nil stream.
+// todo, with the operands, and the zero value of Q for a nil stream; the device is held then, and the caller calls Drop.
 func BeginConversion[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, scaling core.Scaling, operand func(*core.Tensor) (S, error)) (q Q, p Pair[S], todo bool, err error) {
 	const call = "ConvertOn"
 	if q, err = begin[Q](ctx, d, call, s); err != nil {
 		return q, p, false, err
 	}
+	defer func() { d.dropUnless(todo) }()
 	if err := core.CheckConversion(dst, src, scaling); err != nil {
 		return q, p, false, err
 	}

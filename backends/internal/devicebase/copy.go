@@ -31,11 +31,12 @@ type Operand interface {
 
 // BeginCopy does what Copy does on every device, whose streams have the type Q: it checks the arguments, finds both
 // operands, and keeps the order of a copy of elements onto themselves, which needs no more. For every other copy it
-// returns todo, with the operands, and the zero value of Q for a nil stream.
+// returns todo, with the operands, and the zero value of Q for a nil stream; the device is held then, and the caller calls Drop.
 func BeginCopy[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, operand func(*core.Tensor) (S, error)) (q Q, p Pair[S], todo bool, err error) {
 	if q, err = begin[Q](ctx, d, "Copy", s); err != nil {
 		return q, p, false, err
 	}
+	defer func() { d.dropUnless(todo) }()
 	p, needs, err := check(d, "Copy", dst, src, operand)
 	if err == nil && needs == order {
 		err = stream.SubmitSame(ctx, s, dst, src)
@@ -85,6 +86,7 @@ func CopyBatch[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.
 	if err != nil {
 		return err
 	}
+	defer d.Drop()
 	if len(dst) != len(src) {
 		return d.Errorf(core.ErrInvalid, call, "there are %d tensors to copy to and %d to copy from", len(dst), len(src))
 	}
@@ -128,12 +130,24 @@ func hidden[S Operand](o S, t *core.Tensor) bool {
 	return err != nil || b.Memory().Host == 0
 }
 
-// begin checks a copy's device and its stream.
+// begin checks a copy's device and its stream. It holds the device unless it fails.
 func begin[Q core.Stream](ctx context.Context, d *Device, call string, s core.Stream) (q Q, err error) {
-	if err := d.Begin(ctx, call); err != nil || s == nil {
+	if err := ctx.Err(); err != nil {
 		return q, err
 	}
-	return StreamOf[Q](d, call, s)
+	if err := d.Hold(call); err != nil || s == nil {
+		return q, err
+	}
+	q, err = StreamOf[Q](d, call, s)
+	d.dropUnless(err == nil)
+	return q, err
+}
+
+// dropUnless ends what begin began, unless there is work to do.
+func (d *Device) dropUnless(todo bool) {
+	if !todo {
+		d.Drop()
+	}
 }
 
 // need is what a copy needs.

@@ -23,6 +23,10 @@ type Device struct {
 	Info   core.Properties
 	self   core.Device
 
+	// Lost returns, for a call, why the device is lost, or nil. It is called with Mu held. It is nil if calls find that out
+	// from the driver.
+	Lost func(call string) error
+
 	devices, memory *live.Counter // of the backend: see [core.Live]
 
 	open backendkit.OpenSet // streams, semaphores and the like
@@ -107,16 +111,18 @@ func (d *Device) Open(call, kind string, f func() error) (backendkit.OpenItem, e
 // Opened is Open for an object that was made already. Mu is held, and the device is open.
 func (d *Device) Opened(kind string) backendkit.OpenItem { return d.open.Add(kind) }
 
-// Hold keeps Close from releasing the device while a call uses it, until Drop. It fails like IsOpen, or as
-// check does.
-func (d *Device) Hold(call string, check func() error) error {
+// Hold keeps Close from releasing the device while a call uses it, until Drop. Calls on tensors need it, too: a tensor of
+// DLPack is not memory of an opened device, so that Close does not see it. It fails like IsOpen, or with the error of Lost.
+func (d *Device) Hold(call string) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
 		return err
 	}
-	if err := check(); err != nil {
-		return err
+	if d.Lost != nil {
+		if err := d.Lost(call); err != nil {
+			return err
+		}
 	}
 	d.Calls++
 	return nil
