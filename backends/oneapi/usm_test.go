@@ -311,3 +311,24 @@ func TestAdoptedContexts(t *testing.T) {
 		t.Error("the adoption did not end")
 	}
 }
+
+// The address of an open tensor says as little about the size of a tensor of DLPack.
+func TestTensorsOfDLPackOnMemoryOfTheDeviceAreChecked(t *testing.T) {
+	d := device(t)
+	own := coretest.Keep(t)(core.Empty(t.Context(), d, core.TypeFloat32, []int64{16}, core.AllocOptions{}))
+	defer own.Close()
+	p := address(t, own)
+	foreign := func(n int64, strides ...int64) *core.Tensor {
+		return coretest.Keep(t)(core.Wrap(core.Memory{ID: d.ID(), Handle: p, Size: core.UnknownSize}, core.Spec{DType: core.TypeFloat32, Shape: []int64{n}, Strides: strides}))
+	}
+	const large = 1 << 20
+	host := coretest.Keep(t)(core.FromSlice(make([]float32, large)))
+	for name, bad := range map[string]*core.Tensor{"contiguous": foreign(large), "strided": foreign(large, 1<<10), "backwards": foreign(large, -1)} {
+		coretest.WantError(t, d.Copy(t.Context(), nil, host, bad), core.ErrLayout, name+", read")
+		coretest.WantError(t, d.Copy(t.Context(), nil, bad, host), core.ErrLayout, name+", written")
+	}
+	few := coretest.Keep(t)(core.FromSlice(make([]float32, 16)))
+	if err := d.Copy(t.Context(), nil, few, foreign(16)); err != nil {
+		t.Error(err)
+	}
+}

@@ -390,3 +390,36 @@ func TestASubBufferIsTheSameElements(t *testing.T) {
 	_, _, err = opencl.MemOf(nil)
 	want(t, err, core.ErrInvalid, "no tensor")
 }
+
+// A tensor of DLPack has no size, and a kernel reads and writes where it is told to.
+func TestATensorMustLieInItsBuffer(t *testing.T) {
+	o := newOther(t)
+	d := o.wrap()
+	own := upload(t, d, make([]byte, 4096))
+	handle, offset, err := opencl.MemOf(own)
+	if err != nil || offset != 0 {
+		t.Fatal(offset, err)
+	}
+	const n = 1 << 16
+	empty := func(dt core.DType) *core.Tensor {
+		return keep(t)(core.Empty(t.Context(), d, dt, []int64{n}, core.AllocOptions{}))
+	}
+	bytes, floats := empty(core.TypeUint8), empty(core.TypeFloat32)
+	defer own.Close()
+	defer bytes.Close()
+	defer floats.Close()
+	converter := d.(core.Converter)
+	for name, mem := range map[string]uintptr{"another library's": uintptr(o.buffer(4096)), "the device's": handle} {
+		foreign := func(n, stride int64) *core.Tensor {
+			return keep(t)(core.Wrap(core.Memory{ID: d.ID(), Handle: mem, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{n}, Strides: []int64{stride}}))
+		}
+		if got := get(t, d, foreign(4096, 1)); len(got) != 4096 {
+			t.Errorf("%s: %d bytes, want all", name, len(got))
+		}
+		for what, bad := range map[string]*core.Tensor{"contiguous": foreign(n, 1), "strided": foreign(n, 1<<12)} {
+			want(t, d.Copy(t.Context(), nil, bytes, bad), core.ErrLayout, name+", "+what+", read")
+			want(t, d.Copy(t.Context(), nil, bad, bytes), core.ErrLayout, name+", "+what+", written")
+			want(t, converter.ConvertOn(t.Context(), nil, floats, bad, core.Scaling{}), core.ErrLayout, name+", "+what+", converted")
+		}
+	}
+}

@@ -105,8 +105,9 @@ func (d *device) operandOf(t *core.Tensor) (operand, error) {
 	if m.Handle != 0 {
 		s.known, err = d.lookUp("Copy", s.mem)
 		s.host = s.known.host
-		if err == nil && s.room != (span{}) {
-			err = d.inRoom(t, m.Handle, s.room)
+		// Of memory of the device with a known size, package core has checked that the tensor lies in it.
+		if err == nil && (m.Device == nil || m.Size == core.UnknownSize) {
+			err = d.inRoom(t, m.Handle, s.known)
 		}
 	}
 	return s, err

@@ -48,7 +48,7 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 	if err := d.check(s, "clCreateBuffer", "over %d bytes of the host", m.Size); err != nil {
 		return core.Memory{}, err
 	}
-	k := known{host: first - skip, mustHandOver: true, over: spanOf(first-skip, whole)}
+	k := known{host: first - skip, mustHandOver: true, after: whole, over: spanOf(first-skip, whole)}
 	return d.newMemory(mem, int64(skip), m.Size, k, func() {
 		driver.ReleaseMem(mem)
 		host.Release()

@@ -84,6 +84,6 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		if err := d.check(s, "clCreateBufferWithProperties", "%d bytes of %v", m.Size, m.Handle); err != nil {
 			return core.Memory{}, false, err
 		}
-		return d.newMemory(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), true, nil
+		return d.newMemory(mem, m.Offset, m.Length, known{external: true, after: m.Size}, func() { driver.ReleaseMem(mem) }), true, nil
 	})
 }

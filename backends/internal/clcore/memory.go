@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -20,9 +21,10 @@ type known struct {
 	// word is the size of the largest word that is aligned in it. It is less than maxWord only for a cl_mem
 	// that another library made over host memory. 0 means maxWord.
 	word int64
-	// room is the allocation in USM that another library's address is in.
-	room span
-	over span // the host memory that it was made over; empty if the driver allocated its memory
+	// before and after are how many bytes lie before and after the byte that offsets count from: bytes of the cl_mem, or of
+	// the allocation in USM.
+	before, after int64
+	over          span // the host memory that it was made over; empty if the driver allocated its memory
 }
 
 // span is a range of host addresses, without high.
@@ -96,7 +98,7 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	b := p.Block
-	k := known{host: b.host, mustHandOver: b.pages != 0}
+	k := known{host: b.host, mustHandOver: b.pages != 0, after: b.class.size}
 	if b.host != 0 && d.usm == nil {
 		k.over = spanOf(b.host, b.class.size)
 	}
@@ -134,11 +136,11 @@ func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
 // foreignMem returns what is known of a cl_mem of another library. That library keeps accesses of the host
 // and the driver apart, if that is necessary.
 func foreignMem(mem driver.Mem, size int64) known {
-	host, s := driver.Number(mem, driver.MemHostPtr)
-	if s != driver.Success || host == 0 {
-		return known{}
+	k := known{after: size}
+	if host, s := driver.Number(mem, driver.MemHostPtr); s == driver.Success && host != 0 {
+		k.word, k.over = min(int64(host&-host), maxWord), spanOf(uintptr(host), size)
 	}
-	return known{word: min(int64(host&-host), maxWord), over: spanOf(uintptr(host), size)}
+	return k
 }
 
 // checkMem checks, as far as the API can tell, that a handle is a buffer of this context, and returns its
@@ -165,4 +167,15 @@ func (d *device) checkMem(call string, handle uintptr) (size int64, err error) {
 		return 0, d.errorf(core.ErrInvalid, call, "%#x belongs to another cl_context: open the device by Wrap over that", handle)
 	}
 	return int64(bytes), nil
+}
+
+// inRoom fails if elements of t lie outside of its cl_mem, or of the allocation in USM. DLPack has no size, and a driver checks
+// neither the addresses that it gets nor where a kernel reads and writes.
+func (d *device) inRoom(t *core.Tensor, handle uintptr, k known) error {
+	c, bits := copyplan.OfBits(t, t)
+	r := c.ByteRange(bits)
+	if r.DstLow < -k.before || r.DstHigh > k.after {
+		return d.errorf(core.ErrLayout, "Copy", "the elements lie from byte %d to byte %d of %#x, which has %d bytes before that and %d after", r.DstLow, r.DstHigh, handle, k.before, k.after)
+	}
+	return nil
 }

@@ -149,6 +149,7 @@ func (d *device) cut(mem driver.Mem, first, size int64, b *core.Buffer) (core.Me
 	if err := d.check(s, "clCreateSubBuffer", "%d bytes from byte %d on", size, first); err != nil {
 		return core.Memory{}, err
 	}
+	k.after = size
 	if k.host != 0 {
 		k.host += uintptr(first)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
-	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -89,23 +88,12 @@ func (d *device) findAllocation(call string, p uintptr) (a driver.Allocation, re
 
 // foreignUSM returns what is known of an address in an allocation of another library.
 func (d *device) foreignUSM(p uintptr, a driver.Allocation) known {
-	k := known{word: min(int64(p&-p), maxWord), room: spanOf(a.Base, a.Size)}
+	before := int64(p - a.Base)
+	k := known{word: min(int64(p&-p), maxWord), before: before, after: a.Size - before}
 	if a.Kind == driver.USMHost || a.Kind == driver.USMShared && d.visible == driver.USMShared {
 		k.host = p
 	}
 	return k
-}
-
-// inRoom fails if elements of t lie outside of the allocation that t's memory is in. A driver does not check the addresses
-// that it gets, and DLPack has no size.
-func (d *device) inRoom(t *core.Tensor, handle uintptr, room span) error {
-	c, bits := copyplan.OfBits(t, t)
-	r := c.ByteRange(bits)
-	before, after := int64(handle-room.low), int64(room.high-handle)
-	if r.DstLow < -before || r.DstHigh > after {
-		return d.errorf(core.ErrLayout, "Copy", "the elements lie from byte %d to byte %d of %#x: its allocation has %d bytes before that and %d after", r.DstLow, r.DstHigh, handle, before, after)
-	}
-	return nil
 }
 
 // importUSM is ImportPointer for an address. The device is held.
