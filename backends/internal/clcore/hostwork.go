@@ -34,10 +34,12 @@ func (q *queue) hostWork(work func(failed error) error) error {
 	}
 	after, err := q.userEvent()
 	if err == nil {
-		err = q.host.Enqueue(func() error {
+		if err = q.host.Enqueue(func() error {
 			after.complete(work(before.block()))
 			return nil
-		})
+		}); err != nil {
+			after.complete(err)
+		}
 	}
 	if err != nil {
 		go func() { _ = before.block() }() // releases the marker when it is complete
