@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
@@ -97,35 +98,22 @@ func (w *conversion) enqueue() error {
 	}
 	defer w.queue.mu.Unlock()
 	w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
-	w.failed = w.commands()
+	var r copyplan.Range
+	r.DstLow, r.DstHigh = bytesOf(w.dst.tensor)
+	r.SrcLow, r.SrcHigh = bytesOf(w.src.tensor)
+	w.failed = w.queue.handOverBoth(w.dst, w.src, r, w.commands)
 	return nil
 }
 
-// commands enqueues the launches, after handing the memory over and before handing it back. w.queue.mu is held.
+// commands enqueues the launches. w.queue.mu is held.
 func (w *conversion) commands() error {
-	q := w.queue
-	dstLow, dstHigh := bytesOf(w.dst.tensor)
-	srcLow, srcHigh := bytesOf(w.src.tensor)
-	if err := q.handOver(w.src, srcLow, srcHigh); err != nil {
-		return err
-	}
-	if w.dst.mem != w.src.mem || !w.dst.external {
-		if err := q.handOver(w.dst, dstLow, dstHigh); err != nil {
-			return err
-		}
-	}
 	limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: 8, Groups: 1 << 22}
 	for part := range gpuconvert.Plan(w.dst.tensor, w.src.tensor, w.scaling, limits) {
-		if err := q.device.converter.launch(q, w.dst.mem, w.src.mem, part); err != nil {
+		if err := w.queue.device.converter.launch(w.queue, w.dst.mem, w.src.mem, part); err != nil {
 			return err
 		}
 	}
-	if w.dst.mem != w.src.mem || !w.dst.external {
-		if err := q.handBack(w.src, srcLow, srcHigh, false); err != nil {
-			return err
-		}
-	}
-	return q.handBack(w.dst, dstLow, dstHigh, true)
+	return nil
 }
 
 // bytesOf returns the range of bytes in which the elements of t lie, whole bytes each, from the start of its memory.

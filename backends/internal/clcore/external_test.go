@@ -21,6 +21,7 @@ import (
 // it is held to its rules here, the driver's own part is not.
 func TestImportOfADescriptor(t *testing.T) {
 	needDriver(t, OpenCL)
+	installFaults()
 	table := driver.Table()
 	kept := slices.Clone(table)
 	defer copy(table, kept)
@@ -111,5 +112,27 @@ func TestImportOfADescriptor(t *testing.T) {
 	}
 	if now, ever := faults.Acquired(); now != 0 || ever != before+1 {
 		t.Errorf("the memory was acquired %d times, want once, and is so %d times still", ever-before, now)
+	}
+
+	// A copy within the memory acquires it once, and releases it even if its command fails.
+	first, second := coretest.Keep(t)(tensor.Slice(0, 0, 50, 1)), coretest.Keep(t)(tensor.Slice(0, 50, 100, 1))
+	defer first.Close()
+	defer second.Close()
+	for _, fails := range []bool{false, true} {
+		call := slices.Index(faults.Calls(), "clEnqueueCopyBuffer")
+		if fails {
+			faults.Arm(call, 1)
+		}
+		_, before := faults.Acquired()
+		err := d.Copy(t.Context(), nil, second, first)
+		if fails != (err != nil) || fails && !faults.Disarm(call) {
+			t.Errorf("a copy within the memory: error %v, want one: %v", err, fails)
+		}
+		if now, ever := faults.Acquired(); now != 0 || ever != before+1 {
+			t.Errorf("a copy within the memory acquired it %d times, want once, and it is so %d times still", ever-before, now)
+		}
+	}
+	if _, err := unix.Pread(peer, theirs, 4096); err != nil || !bytes.Equal(theirs[50:], content[:50]) {
+		t.Errorf("the other side reads %v after a copy, error %v", theirs, err)
 	}
 }

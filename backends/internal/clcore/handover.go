@@ -3,10 +3,31 @@
 package clcore
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/clcore/driver"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 )
+
+// handOverBoth calls command, which enqueues work on the bytes in r of dst and src, after handing both over and before handing
+// both back. Memory that other APIs use is acquired once, also if dst and src lie in it. q.mu is held.
+func (q *queue) handOverBoth(dst, src operand, r copyplan.Range, command func() error) error {
+	withDst := func() error { return q.handedOver(dst, r.DstLow, r.DstHigh, true, command) }
+	if dst.external && dst.mem == src.mem {
+		return withDst()
+	}
+	return q.handedOver(src, r.SrcLow, r.SrcHigh, false, withDst)
+}
+
+// handedOver calls command with one operand handed over, and hands it back even if command fails.
+func (q *queue) handedOver(s operand, low, high int64, written bool, command func() error) error {
+	if err := q.handOver(s, low, high); err != nil {
+		return err
+	}
+	err := command()
+	return cmp.Or(err, q.handBack(s, low, high, written))
+}
 
 // handOver gives memory that the host used until now to the driver, if the driver requires that. It maps the
 // region for writing, without fetching the driver's copy, and unmaps it; the driver then has what the host

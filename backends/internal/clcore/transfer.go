@@ -102,23 +102,9 @@ func (w *work) enqueue() error {
 	return nil
 }
 
-// onDevice enqueues commands that use both operands, after handing the memory over and before handing it
-// back.
+// onDevice enqueues commands that use both operands.
 func (w *work) onDevice() error {
-	q, r := w.queue, w.geometry.Range()
-	if err := q.handOver(w.src, r.SrcLow, r.SrcHigh); err != nil {
-		return err
-	}
-	if err := q.handOver(w.dst, r.DstLow, r.DstHigh); err != nil {
-		return err
-	}
-	if err := w.commands(); err != nil {
-		return err
-	}
-	if err := q.handBack(w.src, r.SrcLow, r.SrcHigh, false); err != nil {
-		return err
-	}
-	return q.handBack(w.dst, r.DstLow, r.DstHigh, true)
+	return w.queue.handOverBoth(w.dst, w.src, w.geometry.Range(), w.commands)
 }
 
 // commands enqueues the commands.
