@@ -13,7 +13,7 @@ type PointerImporter interface {
 	// the object with the handle p. On success the memory owns owner, which may be nil, and
 	// frees it last. On failure the caller keeps owner. ImportPointer returns ErrInvalid if
 	// p is not memory of the device, or if the bytes do not lie within one allocation, as
-	// far as the API can tell.
+	// far as the API can tell. If size is 0, p is not used, and may be anything.
 	ImportPointer(p uintptr, size int64, owner Owner) (Memory, error)
 }
 

@@ -35,6 +35,13 @@ var optionalMutants = []mutant[hooks]{
 		imports(func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
 			return d.ImportPointer(p, size, nil)
 		})},
+	{"looks at the address of no bytes", "import-pointer/no-bytes", "ImportPointer(0x0, 0)",
+		imports(func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
+			if p == 0 {
+				return core.Memory{}, core.Errorf(core.ErrInvalid, "mutant", "ImportPointer", "the address is 0")
+			}
+			return d.ImportPointer(p, size, o)
+		})},
 	{"frees the owner of an import that failed", "import-pointer/failure", "but freed the owner",
 		imports(func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
 			m, err := d.ImportPointer(p, size, o)

@@ -27,6 +27,12 @@ var pointerCases = []Case{
 		run:   caseImportPointerOwner,
 	},
 	{
+		Name:  "import-pointer/no-bytes",
+		Rule:  "core.PointerImporter: if size is 0, p is not used",
+		Needs: core.CapImportPointer,
+		run:   caseImportNothing,
+	},
+	{
 		Name:  "import-pointer/failure",
 		Rule:  "core.PointerImporter: address 0, a negative size, and a range that overflows or leaves the object of a handle fail with ErrInvalid, and the caller keeps owner",
 		Needs: core.CapImportPointer,
@@ -154,6 +160,19 @@ func caseImportPointerOwner(e *env) {
 	e.check(err, "ImportPointer")
 	m.Free()
 	e.wantFreedOnce(freed, "imported memory that was never wrapped")
+}
+
+func caseImportNothing(e *env) {
+	for _, p := range []uintptr{0, 1} {
+		owner, freed := counted()
+		m, err := as[core.PointerImporter](e).ImportPointer(p, 0, owner)
+		e.check(err, "ImportPointer(%#x, 0)", p)
+		t := e.wrapBytes(m)
+		e.copy(nil, t, e.hostBytes(nil))
+		e.wantBytes(t, nil, "memory without bytes")
+		_ = t.Close()
+		e.wantFreedOnce(freed, "imported memory without bytes")
+	}
 }
 
 func caseImportPointerFailure(e *env) {

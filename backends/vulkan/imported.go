@@ -15,12 +15,20 @@ import (
 // ImportPointer takes the address of a DLVulkanBuffer, which another library may have made on the same
 // VkDevice (see [Wrap]). The memory is the first size bytes of its VkBuffer. It fails with ErrInvalid if
 // there is no such struct at the address, if its fields contradict each other or the device, for a size beyond the
-// buffer's, and for a buffer of another VkDevice. It cannot check that the VkBuffer exists and has the usage flags of a
+// buffer's, and for a buffer of another VkDevice. If size is 0, p is ignored. It cannot check that the VkBuffer exists and has the usage flags of a
 // transfer source and destination.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if size < 0 {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
+	}
+	if size == 0 {
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		if err := d.IsOpen(call); err != nil {
+			return core.Memory{}, err
+		}
+		return d.handOut(0, 0, 0, nil, core.Memory{Owner: owner}.Free), nil
 	}
 	b, err := d.describedAt(call, p)
 	if err != nil {

@@ -299,7 +299,7 @@ func (d *Device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if err := d.call("ImportPointer"); err != nil {
 		return core.Memory{}, err
 	}
-	if size < 0 || !d.holds(p, size) {
+	if size < 0 || size > 0 && !d.holds(p, size) {
 		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "ImportPointer", "%d bytes at %#x are not within an allocation of %v", size, p, d.id)
 	}
 	return d.own(p, 0, size, core.Memory{Owner: owner}.Free), nil

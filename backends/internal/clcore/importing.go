@@ -15,7 +15,7 @@ import (
 // have made, and retains it until the memory is freed. The memory is its first size bytes. ImportPointer
 // fails with ErrInvalid for an image, for another context, for a size beyond CL_MEM_SIZE and, if the driver
 // supports the ICD loader, for a value that is not an object of the driver. It cannot detect a handle that
-// was released. An address of SVM or of the host is not a cl_mem: map it as host memory.
+// was released. If size is 0, p is ignored. An address of SVM or of the host is not a cl_mem: map it as host memory.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if err := d.Hold(call); err != nil {
@@ -24,6 +24,11 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	defer d.Drop()
 	if size < 0 {
 		return core.Memory{}, d.errorf(core.ErrInvalid, call, "size is %d bytes", size)
+	}
+	if size == 0 {
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		return d.newMemory(0, 0, 0, known{}, core.Memory{Owner: owner}.Free), nil
 	}
 	if d.usm != nil {
 		return d.importUSM(call, p, size, owner)

@@ -144,12 +144,20 @@ func (d *device) lookUp(call string, id driver.ID) (*object, error) {
 }
 
 // ImportPointer takes an id<MTLBuffer> of this device, and retains it. The memory is its first size bytes. It fails with
-// ErrInvalid if p is not such a buffer, as far as the system can tell, and for a size beyond [buffer length].
+// ErrInvalid if p is not such a buffer, as far as the system can tell, and for a size beyond [buffer length]. If size is
+// 0, p is ignored.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	switch {
 	case size < 0:
 		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
+	case size == 0:
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		if err := d.IsOpen(call); err != nil {
+			return core.Memory{}, err
+		}
+		return d.HandOut(core.Memory{ID: d.ID()}, nil, core.Memory{Owner: owner}.Free), nil
 	case p == 0:
 		return core.Memory{}, errorf(core.ErrInvalid, call, "the MTLBuffer is nil")
 	}
