@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from . import _C
 
 if TYPE_CHECKING:
     import ctypes
+
+
+_adopting = threading.Lock()
+_adopted: dict[int, int] = {}  # the cl_context that each cl_device_id has adopted; changed with _adopting held
 
 
 def adopt_sycl_context(context: Any) -> None:
@@ -31,13 +36,15 @@ def adopt_sycl_context(context: Any) -> None:
     sycl = _libsycl()
     native = _get(sycl, "context", context.addressof_ref())
     natives = [_get(sycl, "device", device.addressof_ref()) for device in devices]
-    for done, device in enumerate(natives):
-        try:
-            _C.oneapi_adopt(native, device)
-        except BaseException:
-            for adopted in natives[:done]:
-                _C.oneapi_adopt(0, adopted)
-            raise
+    with _adopting:
+        for done, device in enumerate(natives):
+            try:
+                _C.oneapi_adopt(native, device)
+            except BaseException:
+                for changed in natives[:done]:
+                    _C.oneapi_adopt(_adopted.get(changed, 0), changed)
+                raise
+        _adopted.update(dict.fromkeys(natives, native))
 
 
 def _libsycl() -> ctypes.CDLL:
