@@ -1093,6 +1093,12 @@ DLX_API dlx_status dlx_remote_connection_list(dlx_remote_connection *connection,
 DLX_API dlx_status dlx_remote_list_at(dlx_remote_list *list, size_t index, dlx_text **name, void *buffer, size_t capacity,
 	size_t *size, dlx_error *error);
 
+/* Describes offers start to stop of a list, without stop, in JSON, each as dlx_remote_describe does, with its name and the
+ * descriptor in base64: [{"name":"weights","descriptor":"RExYTwEA...","dtype":"float32","shape":[2,3],"bytes":24},...]. It is
+ * faster than dlx_remote_list_at and dlx_remote_describe for each of them. The caller closes the text. Fails with DLX_ERR_INVALID
+ * if the list has no such offers. */
+DLX_API dlx_status dlx_remote_list_json(dlx_remote_list *list, size_t start, size_t stop, dlx_text **text, dlx_error *error);
+
 /* Closes a list. */
 DLX_API dlx_status dlx_remote_list_close(dlx_remote_list *list, dlx_error *error);
 
@@ -1135,6 +1141,8 @@ DLX_API dlx_status dlx_remote_connection_checksum(dlx_remote_connection *connect
 DLX_API dlx_status dlx_remote_checksum(dlx_tensor *tensor, dlx_poll poll, void *poll_context, int64_t timeout_ns, uint8_t *sum,
 	dlx_error *error);
 
+enum { DLX_REMOTE_MAX_COUNT = 65536 }; /* parts of dlx_remote_gather, or peers of dlx_remote_fanout */
+
 /* An offer that has rows of a tensor that dlx_remote_gather makes. The caller owns what it points to, until the call returns. */
 typedef struct dlx_remote_part {
 	const void *descriptor;            /* of the offer, */
@@ -1146,16 +1154,16 @@ typedef struct dlx_remote_part {
 	uint64_t reserved[2];              /* 0 */
 } dlx_remote_part;
 
-/* Makes a tensor of rows that several processes offer: count parts. Its rows are those of the parts, from row 0 on, without a
- * gap. Rows that several parts have come from all of them at the same time, and if a process fails, its rows come from the
- * others that have them. A tensor that cannot be divided into rows comes from one process at a time. options are for the
- * connections that the call makes and closes, and for poll; they may be NULL if each part has a connection. limit_bytes of each
- * connection bounds the whole result; that of options does so only if the call makes a connection. The caller closes the
+/* Makes a tensor of rows that several processes offer: count parts, 1 to DLX_REMOTE_MAX_COUNT. Its rows are those of the parts,
+ * from row 0 on, without a gap. Rows that several parts have come from all of them at the same time, and if a process fails, its
+ * rows come from the others that have them. A tensor that cannot be divided into rows comes from one process at a time. options
+ * are for the connections that the call makes and closes, and for poll; they may be NULL if each part has a connection. limit_bytes
+ * of each connection bounds the whole result; that of options does so only if the call makes a connection. The caller closes the
  * tensor, and *report if report is not NULL, and still owns the connections. dlx_report_json has the bytes that each process has
  * sent, and why one has failed.
  *
- * Fails with DLX_ERR_INVALID if count is 0, a descriptor or option is wrong, or a part has neither a connection nor a descriptor
- * with an address, DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the parts do not fit together, have no such rows, or leave a gap,
+ * Fails with DLX_ERR_INVALID if count is out of range, a descriptor or option is wrong, or a part has neither a connection nor a
+ * descriptor with an address, DLX_ERR_DTYPE or DLX_ERR_LAYOUT if the parts do not fit together, have no such rows, or leave a gap,
  * DLX_ERR_OUT_OF_MEMORY if they are larger than limit_bytes permits, DLX_ERR_CLOSED if rows are missing and no process that has
  * them is left, and with errors of the device. If one of these processes was lost with its connection, native_code is ECONNRESET;
  * if no connection to it could be made, it is ECONNREFUSED or another errno; it is 0 if the offers have ended. */
@@ -1168,7 +1176,7 @@ typedef struct dlx_remote_fanout {
 	const void *descriptor;   /* of an offer of a listener, the source, */
 	size_t size;              /* and its bytes */
 	const char *const *peers; /* the addresses of the listeners of the processes that get the tensor, */
-	size_t peer_count;        /* in one order */
+	size_t peer_count;        /* in one order; at most DLX_REMOTE_MAX_COUNT */
 	int32_t width;            /* to how many processes each one sends: 1 makes a chain, 2 a tree; 0 is the faster one of these */
 	int32_t reserved32;       /* 0 */
 	uint64_t reserved[2];     /* 0 */

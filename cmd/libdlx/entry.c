@@ -318,6 +318,8 @@ ENTRY(remote_connection_list, (dlx_remote_connection *connection, int64_t timeou
 	size_t *count, dlx_error *error), CLEAR(list) CLEAR(count), (connection, timeout_ns, list, count, error))
 ENTRY(remote_list_at, (dlx_remote_list *list, size_t index, dlx_text **name, void *buffer, size_t capacity, size_t *size,
 	dlx_error *error), CLEAR(name) CLEAR(size), (list, index, name, buffer, capacity, size, error))
+ENTRY(remote_list_json, (dlx_remote_list *list, size_t start, size_t stop, dlx_text **text, dlx_error *error), CLEAR(text),
+	(list, start, stop, text, error))
 ENTRY(remote_list_close, (dlx_remote_list *list, dlx_error *error), NOTHING, (list, error))
 ENTRY(remote_connection_fetch, (dlx_remote_connection *connection, const void *descriptor, size_t size, int64_t start,
 	int64_t stop, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor, dlx_report **report, dlx_error *error),

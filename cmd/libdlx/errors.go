@@ -60,6 +60,28 @@ func do(e *C.dlx_error, f func() error) (status C.dlx_status) {
 	return report(e, f())
 }
 
+// on is do for a function of an object, whose handle is looked up.
+func on[T any](open *handles[T], handle unsafe.Pointer, e *C.dlx_error, f func(T) error) C.dlx_status {
+	return do(e, func() error {
+		object, err := open.get(handle)
+		if err != nil {
+			return err
+		}
+		return f(object)
+	})
+}
+
+// closeHandle is on for a function that closes the object and its handle: of several calls with one handle, one calls f.
+func closeHandle[T any](open *handles[T], handle unsafe.Pointer, e *C.dlx_error, f func(T) error) C.dlx_status {
+	return do(e, func() error {
+		object, err := open.take(handle)
+		if err != nil {
+			return err
+		}
+		return f(object)
+	})
+}
+
 // defect returns the error for a panic that was recovered.
 func defect(p any) error { return fmt.Errorf("a defect of dlx: panic: %v\n%s", p, debug.Stack()) }
 

@@ -159,23 +159,15 @@ func dlxgo_remote_listen(address *C.char, o *C.dlx_remote_options, out **C.dlx_r
 
 //export dlxgo_remote_listener_address
 func dlxgo_remote_listener_address(handle *C.dlx_remote_listener, out **C.dlx_text, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		l, err := remoteListeners.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(remoteListeners, unsafe.Pointer(handle), e, func(l remoteListener) error {
 		return setText(out, l.Addr().String())
 	})
 }
 
 //export dlxgo_remote_listener_accept
 func dlxgo_remote_listener_accept(handle *C.dlx_remote_listener, timeout C.int64_t, out **C.dlx_remote_connection, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteListeners, unsafe.Pointer(handle), e, func(l remoteListener) error {
 		if err := required("connection", unsafe.Pointer(out)); err != nil {
-			return err
-		}
-		l, err := remoteListeners.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		return l.within(timeout, func(ctx context.Context) error {
@@ -187,24 +179,14 @@ func dlxgo_remote_listener_accept(handle *C.dlx_remote_listener, timeout C.int64
 
 //export dlxgo_remote_listener_serve
 func dlxgo_remote_listener_serve(handle *C.dlx_remote_listener, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		l, err := remoteListeners.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(remoteListeners, unsafe.Pointer(handle), e, func(l remoteListener) error {
 		return l.within(timeout, l.Serve)
 	})
 }
 
 //export dlxgo_remote_listener_close
 func dlxgo_remote_listener_close(handle *C.dlx_remote_listener, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		l, err := remoteListeners.take(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return l.Close()
-	})
+	return closeHandle(remoteListeners, unsafe.Pointer(handle), e, remoteListener.Close)
 }
 
 //export dlxgo_remote_connect
@@ -230,11 +212,7 @@ func dlxgo_remote_connect(address *C.char, o *C.dlx_remote_options, timeout C.in
 
 //export dlxgo_remote_send
 func dlxgo_remote_send(handle *C.dlx_remote_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		t, err := tensors.get(unsafe.Pointer(tensor))
 		if err != nil {
 			return err
@@ -252,12 +230,8 @@ func dlxgo_remote_send(handle *C.dlx_remote_connection, tensor *C.dlx_tensor, la
 
 //export dlxgo_remote_receive
 func dlxgo_remote_receive(handle *C.dlx_remote_connection, device *C.dlx_device, timeout C.int64_t, tensor **C.dlx_tensor, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
-			return err
-		}
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		d, err := devices.get(unsafe.Pointer(device))
@@ -281,34 +255,20 @@ func setRemoteTensor(out **C.dlx_tensor, report **C.dlx_report, t *core.Tensor, 
 
 //export dlxgo_remote_wait_received
 func dlxgo_remote_wait_received(handle *C.dlx_remote_connection, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		return c.within(timeout, c.WaitReceived)
 	})
 }
 
 //export dlxgo_remote_connection_error
 func dlxgo_remote_connection_error(handle *C.dlx_remote_connection, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return c.Err()
-	})
+	return on(remoteConnections, unsafe.Pointer(handle), e, remoteConnection.Err)
 }
 
 //export dlxgo_remote_connection_get_info
 func dlxgo_remote_connection_get_info(handle *C.dlx_remote_connection, info *C.dlx_remote_connection_info, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		if err := required("info", unsafe.Pointer(info)); err != nil {
-			return err
-		}
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		s := c.Stats()
@@ -324,11 +284,7 @@ func dlxgo_remote_connection_get_info(handle *C.dlx_remote_connection, info *C.d
 
 //export dlxgo_remote_connection_json
 func dlxgo_remote_connection_json(handle *C.dlx_remote_connection, out **C.dlx_text, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		return setJSON(out, struct {
 			Peer       string       `json:"peer"`
 			Transports []string     `json:"transports"`
@@ -339,11 +295,5 @@ func dlxgo_remote_connection_json(handle *C.dlx_remote_connection, out **C.dlx_t
 
 //export dlxgo_remote_connection_close
 func dlxgo_remote_connection_close(handle *C.dlx_remote_connection, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := remoteConnections.take(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	})
+	return closeHandle(remoteConnections, unsafe.Pointer(handle), e, remoteConnection.Close)
 }

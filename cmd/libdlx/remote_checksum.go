@@ -23,12 +23,8 @@ func setSum(out *C.uint8_t, sum [sha256.Size]byte, err error) error {
 
 //export dlxgo_remote_connection_checksum
 func dlxgo_remote_connection_checksum(handle *C.dlx_remote_connection, data unsafe.Pointer, size C.size_t, start, stop, timeout C.int64_t, out *C.uint8_t, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		if err := required("sum", unsafe.Pointer(out)); err != nil {
-			return err
-		}
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		b, err := descriptor(data, size)

@@ -73,6 +73,14 @@ func setGathered(out **C.dlx_tensor, report **C.dlx_report, t *core.Tensor, r re
 	return setTensor(out, t, unconnected(err, r.Sources))
 }
 
+// counted checks the number of elements of an array of C before they are read: a number that was negative, or never set, is huge.
+func counted(name string, count C.size_t) error {
+	if count > C.DLX_REMOTE_MAX_COUNT {
+		return invalid("%s is %d: at most %d are possible", name, count, C.DLX_REMOTE_MAX_COUNT)
+	}
+	return nil
+}
+
 // partAt reads element i of an array of C.
 func partAt(parts *C.dlx_remote_part, i uintptr) (part remote.Part, err error) {
 	p := (*C.dlx_remote_part)(unsafe.Add(unsafe.Pointer(parts), i*unsafe.Sizeof(*parts)))
@@ -98,6 +106,9 @@ func dlxgo_remote_gather(parts *C.dlx_remote_part, count C.size_t, device *C.dlx
 			return err
 		}
 		if err := required("parts", unsafe.Pointer(parts)); err != nil {
+			return err
+		}
+		if err := counted("count", count); err != nil {
 			return err
 		}
 		d, err := devices.get(unsafe.Pointer(device))
@@ -137,6 +148,9 @@ func fanoutOf(f *C.dlx_remote_fanout) (out remote.Fanout, err error) {
 	if out.Descriptor, err = descriptor(f.descriptor, f.size); err != nil {
 		return out, err
 	}
+	if err := counted("peer_count", f.peer_count); err != nil {
+		return out, err
+	}
 	out.Width = int(f.width)
 	for i := range uintptr(f.peer_count) {
 		address, err := textAt("peers", f.peers, i)
@@ -150,15 +164,11 @@ func fanoutOf(f *C.dlx_remote_fanout) (out remote.Fanout, err error) {
 
 //export dlxgo_remote_listener_relay
 func dlxgo_remote_listener_relay(handle *C.dlx_remote_listener, f *C.dlx_remote_fanout, self C.size_t, device *C.dlx_device, timeout C.int64_t, tensor **C.dlx_tensor, offer **C.dlx_remote_offer, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteListeners, unsafe.Pointer(handle), e, func(l remoteListener) error {
 		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
 			return err
 		}
 		if err := required("offer", unsafe.Pointer(offer)); err != nil {
-			return err
-		}
-		l, err := remoteListeners.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		d, err := devices.get(unsafe.Pointer(device))

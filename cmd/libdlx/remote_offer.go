@@ -44,12 +44,8 @@ func offer(call func(*core.Tensor, remote.OfferOptions) (*remote.Offer, error), 
 
 //export dlxgo_remote_listener_offer
 func dlxgo_remote_listener_offer(handle *C.dlx_remote_listener, tensor *C.dlx_tensor, o *C.dlx_offer_options, out **C.dlx_remote_offer, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteListeners, unsafe.Pointer(handle), e, func(l remoteListener) error {
 		if err := required("offer", unsafe.Pointer(out)); err != nil {
-			return err
-		}
-		l, err := remoteListeners.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		return offer(l.Offer, tensor, o, out)
@@ -58,12 +54,8 @@ func dlxgo_remote_listener_offer(handle *C.dlx_remote_listener, tensor *C.dlx_te
 
 //export dlxgo_remote_connection_offer
 func dlxgo_remote_connection_offer(handle *C.dlx_remote_connection, tensor *C.dlx_tensor, o *C.dlx_offer_options, out **C.dlx_remote_offer, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		if err := required("offer", unsafe.Pointer(out)); err != nil {
-			return err
-		}
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		return offer(c.Offer, tensor, o, out)
@@ -72,15 +64,11 @@ func dlxgo_remote_connection_offer(handle *C.dlx_remote_connection, tensor *C.dl
 
 //export dlxgo_remote_offer_descriptor
 func dlxgo_remote_offer_descriptor(handle *C.dlx_remote_offer, buffer unsafe.Pointer, capacity C.size_t, size *C.size_t, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteOffers, unsafe.Pointer(handle), e, func(o *remote.Offer) error {
 		if err := required("buffer", buffer); err != nil {
 			return err
 		}
 		if err := required("size", unsafe.Pointer(size)); err != nil {
-			return err
-		}
-		o, err := remoteOffers.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		return setDescriptor(buffer, capacity, size, o.Descriptor())
@@ -99,12 +87,8 @@ func setDescriptor(buffer unsafe.Pointer, capacity C.size_t, size *C.size_t, b [
 
 //export dlxgo_remote_offer_ended
 func dlxgo_remote_offer_ended(handle *C.dlx_remote_offer, ended *C.int32_t, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteOffers, unsafe.Pointer(handle), e, func(o *remote.Offer) error {
 		if err := required("ended", unsafe.Pointer(ended)); err != nil {
-			return err
-		}
-		o, err := remoteOffers.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		select {
@@ -118,13 +102,7 @@ func dlxgo_remote_offer_ended(handle *C.dlx_remote_offer, ended *C.int32_t, e *C
 
 //export dlxgo_remote_offer_close
 func dlxgo_remote_offer_close(handle *C.dlx_remote_offer, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		o, err := remoteOffers.take(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return o.Close()
-	})
+	return closeHandle(remoteOffers, unsafe.Pointer(handle), e, (*remote.Offer).Close)
 }
 
 // descriptor copies a descriptor. Package remote checks what is in it.
@@ -145,25 +123,33 @@ func dlxgo_remote_describe(data unsafe.Pointer, size C.size_t, out **C.dlx_text,
 		if err != nil {
 			return err
 		}
-		d, err := remote.Describe(b)
+		d, err := describeOffer(b)
 		if err != nil {
 			return err
 		}
-		if d.Shape == nil { // JSON has null for nil
-			d.Shape = []int64{}
-		}
-		if d.Expires = d.Expires.UTC(); d.Expires.Year() > 9999 {
-			return invalid("the descriptor expires in the year %d, which JSON cannot express", d.Expires.Year())
-		}
-		bytes, err := bytesOf(d)
-		if err != nil {
-			return err
-		}
-		return setJSON(out, struct {
-			remote.Description
-			Bytes int64 `json:"bytes"`
-		}{d, bytes})
+		return setJSON(out, d)
 	})
+}
+
+// description is what a descriptor claims, in JSON.
+type description struct {
+	remote.Description
+	Bytes int64 `json:"bytes"`
+}
+
+// describeOffer reads a descriptor.
+func describeOffer(b []byte) (d description, err error) {
+	if d.Description, err = remote.Describe(b); err != nil {
+		return d, err
+	}
+	if d.Shape == nil { // JSON has null for nil
+		d.Shape = []int64{}
+	}
+	if d.Expires = d.Expires.UTC(); d.Expires.Year() > 9999 {
+		return d, invalid("the descriptor expires in the year %d, which JSON cannot express", d.Expires.Year())
+	}
+	d.Bytes, err = bytesOf(d.Description)
+	return d, err
 }
 
 // bytesOf returns the number of bytes of the elements of an offered tensor.
@@ -177,12 +163,8 @@ func bytesOf(d remote.Description) (int64, error) {
 
 //export dlxgo_remote_connection_fetch
 func dlxgo_remote_connection_fetch(handle *C.dlx_remote_connection, data unsafe.Pointer, size C.size_t, start, stop C.int64_t, device *C.dlx_device, timeout C.int64_t, tensor **C.dlx_tensor, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
-			return err
-		}
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		b, d, err := wanted(data, size, device)
@@ -241,11 +223,7 @@ func dlxgo_remote_fetch(data unsafe.Pointer, size C.size_t, start, stop C.int64_
 
 //export dlxgo_remote_connection_put
 func dlxgo_remote_connection_put(handle *C.dlx_remote_connection, data unsafe.Pointer, size C.size_t, start C.int64_t, tensor *C.dlx_tensor, timeout C.int64_t, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := remoteConnections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(remoteConnections, unsafe.Pointer(handle), e, func(c remoteConnection) error {
 		b, err := descriptor(data, size)
 		if err != nil {
 			return err

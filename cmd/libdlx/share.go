@@ -139,12 +139,8 @@ func dlxgo_share_listen(path *C.char, o *C.dlx_share_options, out **C.dlx_listen
 
 //export dlxgo_listener_accept
 func dlxgo_listener_accept(handle *C.dlx_listener, timeout C.int64_t, out **C.dlx_connection, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(listeners, unsafe.Pointer(handle), e, func(l listener) error {
 		if err := required("connection", unsafe.Pointer(out)); err != nil {
-			return err
-		}
-		l, err := listeners.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		return l.within(timeout, func(ctx context.Context) error {
@@ -156,13 +152,7 @@ func dlxgo_listener_accept(handle *C.dlx_listener, timeout C.int64_t, out **C.dl
 
 //export dlxgo_listener_close
 func dlxgo_listener_close(handle *C.dlx_listener, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		l, err := listeners.take(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return l.Close()
-	})
+	return closeHandle(listeners, unsafe.Pointer(handle), e, listener.Close)
 }
 
 //export dlxgo_share_connect
@@ -309,11 +299,7 @@ func memfd(b *core.Buffer) (fd int, at int64, err error) {
 
 //export dlxgo_connection_send
 func dlxgo_connection_send(handle *C.dlx_connection, tensor *C.dlx_tensor, label *C.char, timeout C.int64_t, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(connections, unsafe.Pointer(handle), e, func(c connection) error {
 		t, err := tensors.get(unsafe.Pointer(tensor))
 		if err != nil {
 			return err
@@ -397,24 +383,14 @@ func receive(handle *C.dlx_connection, device *C.dlx_device, timeout C.int64_t, 
 
 //export dlxgo_connection_wait_released
 func dlxgo_connection_wait_released(handle *C.dlx_connection, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(connections, unsafe.Pointer(handle), e, func(c connection) error {
 		return c.resume(timeout, c.WaitReleased)
 	})
 }
 
 //export dlxgo_connection_error
 func dlxgo_connection_error(handle *C.dlx_connection, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return c.Err()
-	})
+	return on(connections, unsafe.Pointer(handle), e, connection.Err)
 }
 
 // stateOf returns what a connection that has ended with err is in C.
@@ -435,12 +411,8 @@ func stateOf(err error) C.int32_t {
 
 //export dlxgo_connection_get_info
 func dlxgo_connection_get_info(handle *C.dlx_connection, info *C.dlx_connection_info, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
+	return on(connections, unsafe.Pointer(handle), e, func(c connection) error {
 		if err := required("info", unsafe.Pointer(info)); err != nil {
-			return err
-		}
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
 			return err
 		}
 		p, s := c.Peer(), c.Stats()
@@ -458,11 +430,7 @@ func dlxgo_connection_get_info(handle *C.dlx_connection, info *C.dlx_connection_
 
 //export dlxgo_connection_json
 func dlxgo_connection_json(handle *C.dlx_connection, out **C.dlx_text, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := connections.get(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
+	return on(connections, unsafe.Pointer(handle), e, func(c connection) error {
 		return setJSON(out, struct {
 			Peer  share.Peer  `json:"peer"`
 			Stats share.Stats `json:"stats"`
@@ -472,11 +440,5 @@ func dlxgo_connection_json(handle *C.dlx_connection, out **C.dlx_text, e *C.dlx_
 
 //export dlxgo_connection_close
 func dlxgo_connection_close(handle *C.dlx_connection, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		c, err := connections.take(unsafe.Pointer(handle))
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	})
+	return closeHandle(connections, unsafe.Pointer(handle), e, connection.Close)
 }

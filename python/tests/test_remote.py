@@ -335,9 +335,11 @@ def test_offers_with_names() -> None:
                 listener.offer(a, name=wrong)
         listener.withdraw(first)
         assert [x.descriptor for x in c.list()] == [own, leased]
-        listener.offer(a, name="weights/é😀")  # the name is free
-        many = {listener.offer(np.zeros(i), name=f"tensor {i}"): i for i in range(500)}  # more than fit into a message
-        assert [x.shape for x in c.list() if x.descriptor in many] == [(i,) for i in range(500)]
+        again = listener.offer(a, name="weights/é😀")  # the name is free
+        # More than fit into a message, and than libdlx describes in one text.
+        many = [listener.offer(np.zeros(i % 7), name=f"tensor {i}") for i in range(4200)]
+        assert [x.descriptor for x in c.list()] == [own, leased, again, *many]
+        assert all(x[2:] == remote.describe(x) for x in c.list())
         assert d.list() == []
         c.close()
         with pytest.raises(ValueError, match="closed"):

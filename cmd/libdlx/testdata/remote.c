@@ -276,6 +276,7 @@ static void lists(void) {
 	dlx_tensor *u;
 	dlx_text *text;
 	unsigned char d[DLX_REMOTE_MAX_DESCRIPTOR], known[DLX_REMOTE_MAX_DESCRIPTOR];
+	const char *json;
 	size_t count, n, known_size;
 	Ends e = open_both(&options);
 	dlx_tensor *t = counted(2, shape, 0);
@@ -305,12 +306,30 @@ static void lists(void) {
 	CHECK(has(text, "weights") && n == known_size && memcmp(d, known, n) == 0);
 	OK(dlx_remote_describe(d, n, &text, &err));
 	CHECK(has(text, "\"bytes\":48"));
+	OK(dlx_remote_list_json(list, 0, 2, &text, &err));
+	OK(dlx_text_data(text, &json, NULL, &err));
+	const char *first = strstr(json, "{\"name\":\"weights\",\"descriptor\":\"RExYT");
+	const char *second = strstr(json, "{\"name\":\"own \xef\xbf\xbd\",\"descriptor\":\"RExYT");
+	CHECK(json[0] == '[' && first == json + 1 && second > first && strstr(second, "\"dtype\":\"float32\",\"shape\":[4,3],"));
+	OK(dlx_text_close(text, &err));
+	OK(dlx_remote_list_json(list, 1, 2, &text, &err));
+	OK(dlx_text_data(text, &json, NULL, &err));
+	CHECK(strncmp(json, "[{\"name\":\"own ", 14) == 0);
+	OK(dlx_text_close(text, &err));
+	OK(dlx_remote_list_json(list, 2, 2, &text, &err));
+	CHECK(has(text, "[]"));
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_json(list, 0, 3, &text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_json(list, 2, 1, &text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_json(list, (size_t)-1, (size_t)-1, &text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_remote_list_json(list, 0, 2, NULL, &err));
+	CHECK(text == NULL);
 	OK(dlx_remote_connection_fetch(e.client, d, n, 0, -1, cpu, 0, &u, NULL, &err));
 	CHECK(elements(u)[11] == 11);
 	OK(dlx_tensor_close(u, &err));
 	OK(dlx_remote_list_close(list, &err));
 	FAILS(DLX_ERR_CLOSED, dlx_remote_list_close(list, &err));
 	FAILS(DLX_ERR_CLOSED, dlx_remote_list_at(list, 0, &text, d, sizeof d, &n, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_remote_list_json(list, 0, 0, &text, &err));
 	FAILS(DLX_ERR_INVALID, dlx_remote_connection_list(e.client, -1, &list, &count, &err));
 	OK(dlx_remote_offer_close(offer, &err));
 	OK(dlx_remote_offer_close(own, &err));
@@ -459,6 +478,10 @@ static void gathered(void) {
 	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 2, cpu, &options, 0, &u, NULL, &err));
 	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 0, cpu, &options, 0, &u, NULL, &err));
 	FAILS(DLX_ERR_INVALID, dlx_remote_gather(NULL, 2, cpu, &options, 0, &u, NULL, &err));
+	/* A count that is wrong is refused before the array is read, which would end the process. */
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, (size_t)-1, cpu, &options, 0, &u, NULL, &err));
+	CHECK(strstr(err.text, "65536"));
+	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, DLX_REMOTE_MAX_COUNT + 1, cpu, &options, 0, &u, NULL, &err));
 	FAILS(DLX_ERR_INVALID, dlx_remote_gather(parts, 1, NULL, &options, 0, &u, NULL, &err));
 	OK(dlx_remote_offer_close(second, &err));
 	parts[1].reserved[1] = 0;
@@ -487,6 +510,13 @@ static void gathered(void) {
 	fanout.width = -1;
 	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &again, NULL, &err));
 	fanout.width = 0;
+	static const size_t wrong[] = {0, DLX_REMOTE_MAX_COUNT + 1, (size_t)1 << 40, (size_t)-1};
+	for (int i = 0; i < 4; i++) {
+		fanout.peer_count = wrong[i];
+		FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &again, NULL, &err));
+		CHECK(u == NULL && again == NULL && (i == 0 || strstr(err.text, "65536")));
+	}
+	fanout.peer_count = 1;
 	fanout.peers = NULL;
 	FAILS(DLX_ERR_INVALID, dlx_remote_listener_relay(listener, &fanout, 0, cpu, 0, &u, &again, NULL, &err));
 

@@ -22,9 +22,11 @@ import operator
 import os
 import time
 from abc import abstractmethod
+from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple, SupportsIndex, Union
 
 from . import _C, share
@@ -103,6 +105,7 @@ class Part(NamedTuple):
 
 
 _List = list[Offered]  # in Connection, list is a method
+_named = lru_cache(maxsize=256)(_dtype)  # a list has few types, and many of each
 
 _Bytes = Union[bytes, None]
 _Options = tuple[_Bytes, _Bytes, _Bytes, _Bytes, _Bytes, int, int, int, int, int, bool]
@@ -299,8 +302,8 @@ class Connection(_Offering):
         missing. What is not UTF-8 in a name of a program in Go or C is replaced. RuntimeError is raised if the other process has a
         version of dlx without lists.
         """
-        named = _C.remote_list(self._open(), _nanoseconds(timeout))
-        return [Offered(name, descriptor, *describe(descriptor)) for name, descriptor in named]
+        texts = _C.remote_list(self._open(), _nanoseconds(timeout))
+        return [Offered(d["name"], a2b_base64(d["descriptor"]), *_description(d)) for text in texts for d in json.loads(text)]
 
     def fetch(
         self, descriptor: bytes | Offered, device: object = "cpu", *, rows: slice | None = None, timeout: float | None = None
@@ -614,12 +617,17 @@ def gather(
 
 def describe(descriptor: bytes | Offered) -> Description:
     """Read a descriptor. ValueError is raised for bytes that are no descriptor, or of another version."""
-    d = json.loads(_C.remote_describe(_descriptor(descriptor)))
-    # Python 3.10 knows neither Z nor other than three or six digits.
-    text = d.get("expires", "").replace("Z", "+00:00")
-    whole, dot, rest = text.partition(".")
-    expires = datetime.fromisoformat(f"{whole}.{rest[:-6]:0<6}{rest[-6:]}" if dot else text) if text else None
-    return Description(_dtype(d["dtype"]), tuple(d["shape"]), d.get("writable", False), d.get("address", ""), expires, d["bytes"])
+    return Description(*_description(json.loads(_C.remote_describe(_descriptor(descriptor)))))
+
+
+def _description(d: dict[str, Any]) -> tuple[_dtype, tuple[int, ...], bool, str, datetime | None, int]:
+    """Return the fields of a Description from JSON of libdlx."""
+    expires = None
+    if "expires" in d:  # Python 3.10 knows neither Z nor other than three or six digits
+        text = d["expires"].replace("Z", "+00:00")
+        whole, dot, rest = text.partition(".")
+        expires = datetime.fromisoformat(f"{whole}.{rest[:-6]:0<6}{rest[-6:]}" if dot else text)
+    return _named(d["dtype"]), tuple(d["shape"]), d.get("writable", False), d.get("address", ""), expires, d["bytes"]
 
 
 def checksum(x: object, *, timeout: float | None = None) -> bytes:

@@ -28,7 +28,7 @@
     X(remote_connection_error) X(remote_connection_get_info) X(remote_connection_json) X(remote_connection_close)      \
     X(remote_listener_offer) X(remote_connection_offer) X(remote_offer_descriptor) X(remote_offer_ended)               \
     X(remote_offer_close) X(remote_describe) X(remote_connection_fetch) X(remote_connection_put)                       \
-    X(remote_listener_serve) X(remote_connection_list) X(remote_list_at) X(remote_list_close)                          \
+    X(remote_listener_serve) X(remote_connection_list) X(remote_list_json) X(remote_list_close)                         \
     X(remote_connection_checksum) X(remote_checksum) X(remote_gather) X(remote_listener_relay)
 
 struct GoLib {

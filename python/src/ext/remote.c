@@ -414,24 +414,29 @@ static PyObject *remote_offer(PyObject *module, PyObject *args) {
     return offered(go, offer);
 }
 
-// listed returns the names and descriptors of a list of so many offers, which stays open.
+enum { LISTED_AT_ONCE = 4096 }; // offers that are described in one text, so that two copies of it are not of the whole list
+
+// listed returns a list of texts, each of which describes some offers of a list of count, which stays open.
 static PyObject *listed(const struct GoLib *go, dlx_remote_list *list, size_t count) {
-    PyObject *result = PyErr_Occurred() ? NULL : PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; result != NULL && i < count; i++) {
-        char data[DLX_REMOTE_MAX_DESCRIPTOR];
-        size_t size;
+    PyObject *result = PyErr_Occurred() ? NULL : PyList_New(0);
+    for (size_t i = 0; result != NULL && i < count; i += LISTED_AT_ONCE) {
+        const size_t stop = count - i < LISTED_AT_ONCE ? count : i + LISTED_AT_ONCE;
         dlx_text *text = NULL;
         dlx_error e;
-        PyObject *name = go->remote_list_at(list, i, &text, data, sizeof data, &size, &e) == DLX_OK ? go_text(go, text)
-                                                                                                   : go_exception(&e);
-        PyObject *item = name == NULL ? NULL : Py_BuildValue("(Ny#)", name, data, (Py_ssize_t)size);
-        if (item == NULL || PyList_SetItem(result, (Py_ssize_t)i, item) != 0)
+        dlx_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = go->remote_list_json(list, i, stop, &text, &e);
+        Py_END_ALLOW_THREADS
+        PyObject *item = status == DLX_OK ? go_text(go, text) : go_exception(&e);
+        if (item == NULL || PyList_Append(result, item) != 0)
             Py_CLEAR(result);
+        Py_XDECREF(item);
     }
     return result;
 }
 
-// remote_list takes a connection and a limit of time. It returns the names and descriptors of the offers of the other process.
+// remote_list takes a connection and a limit of time. It returns the offers of the other process in JSON, as a list of
+// texts.
 static PyObject *remote_list(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *number;
