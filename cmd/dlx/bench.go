@@ -141,7 +141,8 @@ environment variable DLX_PYTHON, or with .venv/bin/python.
 
 With --peer, only transfers to and from dlx serve --bench on another machine are measured, by
 package remote: the latency of a Send that comes back, halved; get and put, that is Fetch and Put of
-rows; and both at once. The time of a get includes the allocation of its result.`,
+rows; and both at once. The time of a get includes the allocation of its result. What has arrived is
+compared: measure from one process at a time, since two overwrite what the other one has put.`,
 		Example: `  dlx bench
   dlx bench -t dlpack/ -t call/
   dlx bench -t host_to_device_memcpy_ce --sizes 1K:64M --html report.html

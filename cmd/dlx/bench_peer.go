@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -111,7 +112,7 @@ func (a *app) benchPeer(ctx context.Context, f benchFlags) (r peerBench, err err
 		return r, err
 	}
 	defer c.Close()
-	p := &peerMeasure{conn: c, samples: f.samples, maxTime: f.maxTime}
+	p := &peerMeasure{conn: c, put: c.PutRows, samples: f.samples, maxTime: f.maxTime}
 	list, err := c.List(ctx)
 	if err != nil {
 		return r, err
@@ -139,7 +140,8 @@ func (a *app) benchPeer(ctx context.Context, f benchFlags) (r peerBench, err err
 // peerMeasure measures over one connection.
 type peerMeasure struct {
 	conn        *remote.Conn
-	read, write []byte // descriptors
+	put         func(ctx context.Context, descriptor []byte, first int64, t *core.Tensor) (remote.Report, error) // conn.PutRows, except in a test
+	read, write []byte                                                                                           // descriptors
 	samples     int
 	maxTime     time.Duration
 	cases       []peerCase
@@ -156,30 +158,25 @@ func (p *peerMeasure) device(ctx context.Context, a *app, name string) (err erro
 		return err
 	}
 	defer func() { err = firstError(err, d.Close()) }()
-	all, err := benchTensor(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer all.Close()
 	for _, n := range latencySizes {
-		if err := p.latency(ctx, d, all, n); err != nil {
+		if err := p.latency(ctx, d, n); err != nil {
 			return err
 		}
 	}
 	for _, n := range bandwidthSizes {
-		if err := p.bandwidth(ctx, d, all, n); err != nil {
-			return err
+		for _, what := range []string{"get", "put", "both"} {
+			if err := p.bandwidth(ctx, d, what, n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// benchTensor returns a tensor with the largest number of bytes on a device.
-func benchTensor(ctx context.Context, d core.Device) (*core.Tensor, error) {
-	data := make([]byte, bandwidthSizes[len(bandwidthSizes)-1])
-	for i := range data {
-		data[i] = byte(i * 7 >> 3)
-	}
+// randomTensor returns a tensor of n bytes on a device, which no other tensor has, so that what did not arrive differs.
+func randomTensor(ctx context.Context, d core.Device, n int64) (*core.Tensor, error) {
+	data := make([]byte, n)
+	_, _ = rand.Read(data) // never fails
 	t, err := core.FromSlice(data)
 	if err != nil || d.ID() == core.CPU {
 		return t, err
@@ -190,8 +187,8 @@ func benchTensor(ctx context.Context, d core.Device) (*core.Tensor, error) {
 }
 
 // latency measures half of the time in which a tensor goes to the peer and comes back.
-func (p *peerMeasure) latency(ctx context.Context, d core.Device, all *core.Tensor, n int64) error {
-	x, err := all.Slice(0, 0, n, 1)
+func (p *peerMeasure) latency(ctx context.Context, d core.Device, n int64) error {
+	x, err := randomTensor(ctx, d, n)
 	if err != nil {
 		return err
 	}
@@ -226,57 +223,67 @@ func (p *peerMeasure) latency(ctx context.Context, d core.Device, all *core.Tens
 	return sameSum(ctx, last, want, "echo")
 }
 
-// bandwidth measures reads, writes, and both at once.
-func (p *peerMeasure) bandwidth(ctx context.Context, d core.Device, all *core.Tensor, n int64) error {
-	x, err := all.Slice(0, 0, n, 1)
+// bandwidth measures reads ("get"), writes ("put") or both at once ("both"), and compares what has arrived.
+func (p *peerMeasure) bandwidth(ctx context.Context, d core.Device, what string, n int64) error {
+	x, err := randomTensor(ctx, d, n)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
 	var last *core.Tensor
 	defer func() { _ = last.Close() }()
-	var mechanism exchange.Mechanism
+	var got, sent exchange.Mechanism
 	get := func() error {
 		y, r, err := p.conn.FetchRows(ctx, p.read, 0, n, d)
 		if err != nil {
 			return err
 		}
 		_ = last.Close()
-		last, mechanism = y, r.Mechanism
+		last, got = y, r.Mechanism
 		return y.WaitReady(ctx)
 	}
 	put := func() error {
-		_, err := p.conn.PutRows(ctx, p.write, 0, x)
+		r, err := p.put(ctx, p.write, 0, x)
+		sent = r.Mechanism
 		return err
 	}
-	both := func() error {
-		done := make(chan error, 1)
-		go func() { done <- put() }()
-		err := get()
-		return errors.Join(err, <-done)
-	}
-	for _, way := range []struct {
-		what  string
-		do    func() error
-		bytes int64
-	}{{"get", get, n}, {"put", put, n}, {"both", both, 2 * n}} {
-		times, err := p.repeat(ctx, p.samples, way.do)
-		if err != nil {
-			return err
+	do, bytes := get, n
+	switch what {
+	case "put":
+		do = put
+	case "both":
+		bytes = 2 * n
+		do = func() error {
+			done := make(chan error, 1)
+			go func() { done <- put() }()
+			err := get()
+			return errors.Join(err, <-done)
 		}
-		p.add(peerCase{Device: d.ID(), What: way.what, Bytes: n, Mechanism: mechanism}, times, way.bytes)
 	}
-	want, err := p.conn.Checksum(ctx, p.read, 0, n)
+	times, err := p.repeat(ctx, p.samples, do)
 	if err != nil {
 		return err
 	}
-	if err := sameSum(ctx, last, want, benchRead); err != nil {
+	// Of both, the way that copies more.
+	p.add(peerCase{Device: d.ID(), What: what, Bytes: n, Mechanism: max(got, sent)}, times, bytes)
+	if what != "put" {
+		if err := p.compare(ctx, last, p.read, benchRead); err != nil {
+			return err
+		}
+	}
+	if what != "get" {
+		return p.compare(ctx, x, p.write, benchWrite)
+	}
+	return nil
+}
+
+// compare returns a *remote.ChangedError if the first bytes of a tensor of the peer are not those of t.
+func (p *peerMeasure) compare(ctx context.Context, t *core.Tensor, descriptor []byte, name string) error {
+	want, err := p.conn.Checksum(ctx, descriptor, 0, t.NumBytes())
+	if err != nil {
 		return err
 	}
-	if want, err = p.conn.Checksum(ctx, p.write, 0, n); err != nil {
-		return err
-	}
-	return sameSum(ctx, x, want, benchWrite)
+	return sameSum(ctx, t, want, name)
 }
 
 // sameSum returns a *remote.ChangedError if a tensor has another checksum.
@@ -335,7 +342,7 @@ func perftest(peer string) []perftestLine {
 // addBench adds what dlx bench --peer needs.
 func (s *serving) addBench(ctx context.Context) error {
 	for _, name := range []string{benchRead, benchWrite} {
-		t, err := benchTensor(ctx, s.device)
+		t, err := randomTensor(ctx, s.device, bandwidthSizes[len(bandwidthSizes)-1])
 		if err != nil {
 			return err
 		}

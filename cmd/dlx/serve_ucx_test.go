@@ -28,6 +28,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/remote"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -507,4 +508,90 @@ func TestBenchWithAnotherMachine(t *testing.T) {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 	s.stop()
+}
+
+// A put that writes nothing, or a wrong byte, is found: also of a size whose bytes are the first of those that were put before, in a
+// second measurement of the same server, and beside reads. The way of a put is its own.
+func TestBenchFindsLostBytes(t *testing.T) {
+	l, err := remote.Listen("127.0.0.1:0", remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	host, err := cpu.New().Open(t.Context(), core.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	s := &serving{device: host}
+	if err := s.addBench(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.forget()
+	c, err := remote.Dial(t.Context(), l.Addr().String(), remote.Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := &peerMeasure{conn: c, samples: 3, maxTime: time.Nanosecond}
+	for i, descriptor := range []*[]byte{&p.read, &p.write} {
+		offer, err := l.Offer(s.tensors[i].tensor, s.tensors[i].options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer offer.Close()
+		*descriptor = offer.Descriptor()
+	}
+	measure := func() error {
+		for _, n := range []int64{64 << 10, 1 << 10} {
+			for _, what := range []string{"get", "put", "both"} {
+				if err := p.bandwidth(t.Context(), host, what, n); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	const each = 4 // puts of a case: one that does not count, and 3
+	nothing := func(context.Context, *core.Tensor) error { return nil }
+	flipped := func(ctx context.Context, x *core.Tensor) error {
+		data, err := core.ToSlice[byte](ctx, x)
+		if err != nil {
+			return err
+		}
+		data[len(data)-1] ^= 1
+		y, err := core.FromSlice(data)
+		if err != nil {
+			return err
+		}
+		defer y.Close()
+		_, err = c.PutRows(ctx, p.write, 0, y)
+		return err
+	}
+	for _, lose := range []func(context.Context, *core.Tensor) error{nothing, flipped} {
+		for lost, good := range []int{0, each, 2 * each, 3 * each, 4 * each} { // the last measurement loses nothing
+			puts := 0
+			p.put = func(ctx context.Context, descriptor []byte, first int64, x *core.Tensor) (remote.Report, error) {
+				r := remote.Report{Mechanism: exchange.Staged}
+				if puts++; puts > good {
+					return r, lose(ctx, x)
+				}
+				_, err := c.PutRows(ctx, descriptor, first, x)
+				return r, err
+			}
+			p.cases = nil
+			var changed *remote.ChangedError
+			switch err := measure(); {
+			case lost < 4 && (!errors.As(err, &changed) || changed.Name != benchWrite):
+				t.Errorf("after %d puts, bytes are lost: %v", good, err)
+			case lost == 4 && err != nil:
+				t.Errorf("without a loss: %v", err)
+			}
+			for _, x := range p.cases {
+				if (x.Mechanism == exchange.Direct) != (x.What == "get") {
+					t.Errorf("%s has the way %v", x.What, x.Mechanism)
+				}
+			}
+		}
+	}
 }
