@@ -342,6 +342,9 @@ func perftest(peer string) []perftestLine {
 // addBench adds what dlx bench --peer needs.
 func (s *serving) addBench(ctx context.Context) error {
 	for _, name := range []string{benchRead, benchWrite} {
+		if err := s.claim(name, "--bench"); err != nil {
+			return err
+		}
 		t, err := randomTensor(ctx, s.device, bandwidthSizes[len(bandwidthSizes)-1])
 		if err != nil {
 			return err

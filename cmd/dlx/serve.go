@@ -156,7 +156,7 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 		return nil, err
 	}
 	defer func() { err = firstError(err, device.Close()) }()
-	s := &serving{app: a, device: device, only: f.only, bench: f.bench, conns: make(map[*remote.Conn]struct{}), r: serveResult{Device: device.ID(), Tensors: []servedTensor{}}}
+	s := &serving{app: a, device: device, only: f.only, bench: f.bench, files: make(map[string]string), conns: make(map[*remote.Conn]struct{}), r: serveResult{Device: device.ID(), Tensors: []servedTensor{}}}
 	defer s.forget()
 	for _, file := range files {
 		if err := s.add(ctx, file); err != nil {
@@ -212,9 +212,10 @@ type serving struct {
 	only     []string
 	bench    bool
 
-	tensors []loadedTensor  // that are not offered yet
-	offers  []*remote.Offer // of all tensors
-	echoed  atomic.Int64    // bytes that were sent back
+	tensors []loadedTensor    // that are not offered yet
+	files   map[string]string // which have the tensors, by name
+	offers  []*remote.Offer   // of all tensors
+	echoed  atomic.Int64      // bytes that were sent back
 
 	mu    sync.Mutex
 	conns map[*remote.Conn]struct{} // that are open
@@ -242,6 +243,9 @@ func (s *serving) add(ctx context.Context, file string) error {
 		if len(s.only) > 0 && !slices.ContainsFunc(s.only, func(glob string) bool { ok, _ := matchName(glob, info.Name); return ok }) {
 			continue
 		}
+		if err := s.claim(info.Name, file); err != nil {
+			return err
+		}
 		t, err := in.Tensor(info.Name)
 		if err == nil && s.device.ID() != core.CPU {
 			mapped := t
@@ -252,6 +256,22 @@ func (s *serving) add(ctx context.Context, file string) error {
 			return err
 		}
 		s.tensors = append(s.tensors, loadedTensor{t, remote.OfferOptions{Name: info.Name}})
+	}
+	return nil
+}
+
+// claim returns an error if no peer could ask for a tensor of a file by its name.
+func (s *serving) claim(name, file string) error {
+	const most = 1024 // of remote.OfferOptions.Name
+	other, twice := s.files[name]
+	s.files[name] = file
+	switch {
+	case name == "":
+		return core.Errorf(core.ErrInvalid, "dlx", "serve", "%s has a tensor without a name, which no peer could ask for: --only '?*' offers the others", file)
+	case len(name) > most:
+		return core.Errorf(core.ErrInvalid, "dlx", "serve", "the name of a tensor of %s has %d bytes, and at most %d are possible: offer the others by --only. It begins with %q", file, len(name), most, name[:64])
+	case twice:
+		return core.Errorf(core.ErrExists, "dlx", "serve", "%s and %s both have a tensor %q: start a dlx serve for each of them, with an address of its own, or offer the other tensors by --only", other, file, name)
 	}
 	return nil
 }

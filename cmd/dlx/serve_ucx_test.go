@@ -31,6 +31,7 @@ import (
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/remote"
 	"github.com/dlx-go/dlx/stream"
+	"github.com/dlx-go/dlx/tensorfile"
 )
 
 // served is a dlx serve that runs.
@@ -361,20 +362,59 @@ func certificates(t *testing.T) []string {
 	return []string{"--cert", cert, "--key", private, "--ca", cert}
 }
 
-// A name that two files have is refused before anything is served, and so is a file without a match.
+// fileOf writes a file with tensors of these names.
+func fileOf(t *testing.T, file string, names ...string) string {
+	t.Helper()
+	x, err := core.FromSlice([]byte{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	var all []tensorfile.Named
+	for _, name := range names {
+		all = append(all, tensorfile.Named{Name: name, Tensor: x})
+	}
+	path := filepath.Join(t.TempDir(), file)
+	if err := tensorfile.WriteFile(t.Context(), path, all, tensorfile.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A tensor that no peer could take is refused before anything is served, with its file and what to do: one without a name, one with a
+// very long name, and one of two of the same name. So is a file without a match.
 func TestServeRefuses(t *testing.T) {
+	long := strings.Repeat("n", 1025)
+	nameless, longer, bench := fileOf(t, "nameless.safetensors", "", "x"), fileOf(t, "longer.safetensors", long, "x"), fileOf(t, "bench.safetensors", benchRead)
 	for args, want := range map[string]string{
-		tensors + " " + tensors:         "already exists",
-		tensors + " --only nothing":     "no tensor matches",
-		tensors + " --device vulkan:0":  whyDriverless,
-		"nosuch.npy":                    "nosuch.npy",
-		tensors + " --listen 10.0.0.0:": "cannot assign requested address",
-		"nosuch.npy --listen 10.0.0.0:": "nosuch.npy", // files come first: no peer finds a part of them
+		nameless:                              nameless + " has a tensor without a name, which no peer could ask for: --only '?*'",
+		longer:                                "of a tensor of " + longer + " has 1025 bytes, and at most 1024 are possible",
+		tensors + " " + longer + " --only n*": "has 1025 bytes",
+		nameless + " " + longer + " --only x": nameless + " and " + longer + " both have a tensor ",
+		bench + " --bench":                    bench + " and --bench both have a tensor ",
+		tensors + " " + tensors:               "start a dlx serve for each of them",
+		tensors + " --only nothing":           "no tensor matches",
+		tensors + " --device vulkan:0":        whyDriverless,
+		"nosuch.npy":                          "nosuch.npy",
+		tensors + " --listen 10.0.0.0:":       "cannot assign requested address",
+		"nosuch.npy --listen 10.0.0.0:":       "nosuch.npy", // files come first: no peer finds a part of them
 	} {
 		o := dlx(t, append(strings.Fields("serve --listen 127.0.0.1:0 --insecure"), strings.Fields(args)...)...)
 		if o.code != exitFailed || !strings.Contains(o.stderr, want) || o.stdout != "" {
 			t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
 		}
+	}
+}
+
+// The tensors that peers can take are served without the others.
+func TestServeLeavesOut(t *testing.T) {
+	s := startServe(t, fileOf(t, "x.safetensors", "", strings.Repeat("n", 1025), strings.Repeat("m", 1024)), "--only", "m*", "--insecure")
+	o := dlx(t, "load", s.url, "--to", "cpu", "--insecure", "--verify", "--json")
+	if r := decode[loadResult](t, o, "load"); o.code != exitOK || r.Report.Tensors != 1 {
+		t.Errorf("exit code %d, %+v: %s", o.code, r, o.stderr)
+	}
+	if r := decode[serveResult](t, s.stop(), "serve"); len(r.Tensors) != 1 {
+		t.Errorf("%d tensors are served", len(r.Tensors))
 	}
 }
 
@@ -523,7 +563,7 @@ func TestBenchFindsLostBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	s := &serving{device: host}
+	s := &serving{device: host, files: make(map[string]string)}
 	if err := s.addBench(t.Context()); err != nil {
 		t.Fatal(err)
 	}
