@@ -97,7 +97,7 @@ type LoadOptions struct {
 // SliceOf returns the slice that Load uses for a tensor with this name. ok is false if it loads the whole tensor.
 func (o LoadOptions) SliceOf(name string) (s Slice, ok bool) {
 	for _, s := range o.Slices {
-		if matches, err := match(cmp.Or(s.Name, "*"), name); err == nil && matches {
+		if matches, err := Match(cmp.Or(s.Name, "*"), name); err == nil && matches {
 			return s, true
 		}
 	}

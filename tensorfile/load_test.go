@@ -2,8 +2,10 @@ package tensorfile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -337,5 +339,27 @@ func checkEqual(tb testing.TB, got, want *core.Tensor) {
 	}
 	if same, err := core.EqualBits(tb.Context(), got, want); err != nil || !same {
 		tb.Errorf("%v: elements differ, %v", want, err)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		glob, name string
+		want       bool
+		err        error
+	}{
+		{"*", "", true, nil},
+		{"?*", "", false, nil},
+		{"", "x", false, nil},
+		{"*.weight", "layers/0/q.weight", true, nil},
+		{"layers?0*", "layers/0/q.weight", true, nil},
+		{"layers/[0-3]/*", "layers/4/q", false, nil},
+		{`a\*`, "a*", true, nil},
+		{"[", "x", false, path.ErrBadPattern},
+		{"x[", "y", false, path.ErrBadPattern},
+	} {
+		if got, err := tensorfile.Match(c.glob, c.name); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%q matches %q: %v, %v; want %v, %v", c.glob, c.name, got, err, c.want, c.err)
+		}
 	}
 }

@@ -115,8 +115,9 @@ func (w *want) at() fault {
 	return fault{format: w.s.file.format, call: "Load"}.in("tensor", w.e.Name)
 }
 
-// match reports whether a name matches a glob, in which "*" matches "/", too.
-func match(glob, name string) (bool, error) {
+// Match reports whether the name of a tensor matches a glob, as those of [LoadOptions]: one of package path, except that "*" and "?"
+// match "/", too. It returns path.ErrBadPattern if the glob is malformed.
+func Match(glob, name string) (bool, error) {
 	plain := strings.NewReplacer("/", "\x00")
 	return path.Match(plain.Replace(glob), plain.Replace(name))
 }
@@ -134,7 +135,7 @@ func (g *globs) find(name string) (int, error) {
 		g.matched = make([]int, len(g.patterns))
 	}
 	for i, p := range g.patterns {
-		ok, err := match(p, name)
+		ok, err := Match(p, name)
 		if err != nil {
 			return -1, loading.errorf(core.ErrInvalid, "the glob %s is malformed", quote(p))
 		}

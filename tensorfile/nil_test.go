@@ -19,7 +19,7 @@ func TestNilArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	coretest.CheckNils(t, map[string]any{
-		"Open": tensorfile.Open, "Parse": tensorfile.Parse, "FormatOf": tensorfile.FormatOf, "Load": tensorfile.Load, "LoadFrom": tensorfile.LoadFrom, "LoadAll": tensorfile.LoadAll, "LoadFiles": tensorfile.LoadFiles, "Read": tensorfile.Read,
+		"Open": tensorfile.Open, "Parse": tensorfile.Parse, "FormatOf": tensorfile.FormatOf, "Match": tensorfile.Match, "Load": tensorfile.Load, "LoadFrom": tensorfile.LoadFrom, "LoadAll": tensorfile.LoadAll, "LoadFiles": tensorfile.LoadFiles, "Read": tensorfile.Read,
 		"Save": tensorfile.Save, "WriteFile": tensorfile.WriteFile,
 		"Write": tensorfile.Write, "CanWrite": tensorfile.CanWrite,
 		"File": new(tensorfile.File), "Loaded": new(tensorfile.Loaded), "Named": tensorfile.Named{}, "Slice": tensorfile.Slice{},

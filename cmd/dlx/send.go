@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"path"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -73,7 +72,7 @@ func refusedText(r share.Report, refused exchange.Mechanism) string {
 // sendFlags are the flags of `dlx send`.
 type sendFlags struct {
 	to   string
-	only []string
+	only only
 	from devices
 }
 
@@ -108,7 +107,7 @@ Both commands work on Linux.`,
 	}
 	flags := cmd.Flags()
 	flags.Var((*filled)(&f.to), "to", "the `socket` at which the other process listens")
-	flags.StringArrayVar(&f.only, "only", nil, "send only tensors whose name matches this `glob`; may be repeated")
+	flags.StringArrayVar(&f.only.globs, "only", nil, "send only tensors whose name matches this `glob`; may be repeated")
 	flags.Var(&f.from, "from", "the device from which the tensors are sent (default cpu)")
 	cobra.CheckErr(cmd.MarkFlagRequired("to"))
 	completeFlag(cmd, "from", a.completeDevices)
@@ -124,12 +123,7 @@ func (f *sendFlags) check() error {
 	if len(f.from) > 1 {
 		return fmt.Errorf("invalid argument %q for --from: must be one device", f.from.String())
 	}
-	for _, glob := range f.only {
-		if _, err := path.Match(glob, ""); err != nil {
-			return fmt.Errorf("invalid argument %q for --only: %w", glob, err)
-		}
-	}
-	return nil
+	return f.only.check()
 }
 
 // send sends the tensors of a file. The result has those that were sent also if there is an error.
@@ -146,13 +140,9 @@ func (a *app) send(ctx context.Context, file string, f sendFlags) (r shareResult
 	if err != nil {
 		return r, err
 	}
-	if len(f.only) > 0 {
-		chosen = slices.DeleteFunc(chosen, func(info tensorfile.Info) bool {
-			return !slices.ContainsFunc(f.only, func(glob string) bool { ok, _ := path.Match(glob, info.Name); return ok })
-		})
-		if len(chosen) == 0 {
-			return r, core.Errorf(core.ErrInvalid, "dlx", "send", "no tensor matches %q; dlx inspect lists the tensors of the file", f.only)
-		}
+	chosen = slices.DeleteFunc(chosen, func(info tensorfile.Info) bool { return !f.only.match(info.Name) })
+	if err := f.only.unused("send"); err != nil {
+		return r, err
 	}
 	opened, err := a.openForSharing(ctx, f.from[0])
 	if err != nil {

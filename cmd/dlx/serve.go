@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,7 +53,7 @@ func (r serveResult) writeText(w io.Writer) {
 type serveFlags struct {
 	listen string
 	device devices
-	only   []string
+	only   only
 	bench  bool
 	poll   time.Duration
 	peer   peerFlags
@@ -110,7 +108,7 @@ trust reach it (docs/remote.md, Security).`,
 	flags := cmd.Flags()
 	flags.Var((*filled)(&f.listen), "listen", "the TCP `address` at which to listen, such as 10.0.0.7:7470")
 	flags.Var(&f.device, "device", "the device from which the tensors are offered (default cpu)")
-	flags.StringArrayVar(&f.only, "only", nil, "offer only tensors whose name matches this `glob`; may be repeated")
+	flags.StringArrayVar(&f.only.globs, "only", nil, "offer only tensors whose name matches this `glob`; may be repeated")
 	flags.BoolVar(&f.bench, "bench", false, "serve dlx bench --peer")
 	flags.DurationVar(&f.poll, "poll", 0, pollHelp)
 	f.peer.add(cmd)
@@ -128,10 +126,8 @@ func (f *serveFlags) check() error {
 	if len(f.device) > 1 {
 		return fmt.Errorf("invalid argument %q for --device: must be one device", f.device.String())
 	}
-	for _, glob := range f.only {
-		if _, err := matchName(glob, ""); err != nil {
-			return fmt.Errorf("invalid argument %q for --only: %w", glob, err)
-		}
+	if err := f.only.check(); err != nil {
+		return err
 	}
 	if f.poll < 0 {
 		return fmt.Errorf("invalid argument %v for --poll: must not be negative", f.poll)
@@ -163,13 +159,16 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 			return nil, err
 		}
 	}
+	if err := s.only.unused("serve"); err != nil {
+		return nil, err
+	}
 	if f.bench {
 		if err := s.addBench(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if len(s.tensors) == 0 {
-		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "no tensor matches %q; dlx inspect lists the tensors of a file", f.only)
+		return nil, core.Errorf(core.ErrInvalid, "dlx", "serve", "the files have no tensors: there is nothing to offer")
 	}
 	socket, err := net.Listen("tcp", f.listen)
 	if err != nil {
@@ -209,7 +208,7 @@ type serving struct {
 	*app
 	listener *remote.Listener // once all tensors are loaded
 	device   core.Device
-	only     []string
+	only     only
 	bench    bool
 
 	tensors []loadedTensor    // that are not offered yet
@@ -240,7 +239,7 @@ func (s *serving) add(ctx context.Context, file string) error {
 		return err
 	}
 	for _, info := range chosen {
-		if len(s.only) > 0 && !slices.ContainsFunc(s.only, func(glob string) bool { ok, _ := matchName(glob, info.Name); return ok }) {
+		if !s.only.match(info.Name) {
 			continue
 		}
 		if err := s.claim(info.Name, file); err != nil {
@@ -274,12 +273,6 @@ func (s *serving) claim(name, file string) error {
 		return core.Errorf(core.ErrExists, "dlx", "serve", "%s and %s both have a tensor %q: start a dlx serve for each of them, with an address of its own, or offer the other tensors by --only", other, file, name)
 	}
 	return nil
-}
-
-// matchName reports whether the name of a tensor matches a glob. As in package tensorfile, "*" matches "/", too.
-func matchName(glob, name string) (bool, error) {
-	plain := strings.NewReplacer("/", "\x00")
-	return path.Match(plain.Replace(glob), plain.Replace(name))
 }
 
 // offer offers all tensors. The offers end with the listener.

@@ -385,19 +385,23 @@ func fileOf(t *testing.T, file string, names ...string) string {
 // very long name, and one of two of the same name. So is a file without a match.
 func TestServeRefuses(t *testing.T) {
 	long := strings.Repeat("n", 1025)
+	if o := dlx(t, "serve", fileOf(t, "empty.safetensors"), "--listen", "127.0.0.1:0", "--insecure"); o.code != exitFailed || !strings.Contains(o.stderr, "no tensors") {
+		t.Errorf("a file without tensors: exit code %d: %s", o.code, o.stderr)
+	}
 	nameless, longer, bench := fileOf(t, "nameless.safetensors", "", "x"), fileOf(t, "longer.safetensors", long, "x"), fileOf(t, "bench.safetensors", benchRead)
 	for args, want := range map[string]string{
-		nameless:                              nameless + " has a tensor without a name, which no peer could ask for: --only '?*'",
-		longer:                                "of a tensor of " + longer + " has 1025 bytes, and at most 1024 are possible",
-		tensors + " " + longer + " --only n*": "has 1025 bytes",
-		nameless + " " + longer + " --only x": nameless + " and " + longer + " both have a tensor ",
-		bench + " --bench":                    bench + " and --bench both have a tensor ",
-		tensors + " " + tensors:               "start a dlx serve for each of them",
-		tensors + " --only nothing":           "no tensor matches",
-		tensors + " --device vulkan:0":        whyDriverless,
-		"nosuch.npy":                          "nosuch.npy",
-		tensors + " --listen 10.0.0.0:":       "cannot assign requested address",
-		"nosuch.npy --listen 10.0.0.0:":       "nosuch.npy", // files come first: no peer finds a part of them
+		nameless:                               nameless + " has a tensor without a name, which no peer could ask for: --only '?*'",
+		longer:                                 "of a tensor of " + longer + " has 1025 bytes, and at most 1024 are possible",
+		tensors + " " + longer + " --only n*":  "has 1025 bytes",
+		nameless + " " + longer + " --only x":  nameless + " and " + longer + " both have a tensor ",
+		bench + " --bench":                     bench + " and --bench both have a tensor ",
+		tensors + " " + tensors:                "start a dlx serve for each of them",
+		tensors + " --only total --only typo*": "no tensor matches",
+		tensors + " --only nothing":            "no tensor matches",
+		tensors + " --device vulkan:0":         whyDriverless,
+		"nosuch.npy":                           "nosuch.npy",
+		tensors + " --listen 10.0.0.0:":        "cannot assign requested address",
+		"nosuch.npy --listen 10.0.0.0:":        "nosuch.npy", // files come first: no peer finds a part of them
 	} {
 		o := dlx(t, append(strings.Fields("serve --listen 127.0.0.1:0 --insecure"), strings.Fields(args)...)...)
 		if o.code != exitFailed || !strings.Contains(o.stderr, want) || o.stdout != "" {

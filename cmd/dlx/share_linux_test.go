@@ -182,6 +182,7 @@ func TestSendAndReceiveFail(t *testing.T) {
 		{"send x.npy --to s --only [", exitUsage, "--only"},
 		{"send " + digits + " --to " + nobody, exitFailed, "start the process that listens there"},
 		{"send " + digits + " --to " + nobody + " --only nosuch*", exitFailed, "nosuch*"},
+		{"send " + digits + " --to " + nobody + " --only d* --only nosuch*", exitFailed, "nosuch*"},
 		{"send nosuch.npy --to " + nobody, exitFailed, "nosuch.npy"},
 		{"receive", exitUsage, "accepts 1 arg"},
 		{"receive s", exitUsage, `required flag(s) "to" not set: --to cpu`},
