@@ -82,12 +82,13 @@ func (f *benchFlags) checkPeer(flags *pflag.FlagSet) error {
 			err = errors.Join(err, noEffect(flags, "with --peer", x.Name))
 		}
 	})
-	if _, _, split := net.SplitHostPort(f.peer); split != nil {
-		return fmt.Errorf("invalid argument %q for --peer: must be HOST:PORT, at which dlx serve --bench listens", f.peer)
+	if err != nil {
+		return err
+	}
+	if f.peer, err = peerAddress(f.peer); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		return err
 	case f.poll < 0:
 		return fmt.Errorf("invalid argument %v for --poll: must not be negative", f.poll)
 	}

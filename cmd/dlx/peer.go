@@ -24,10 +24,10 @@ const peerScheme = "ucx://"
 // isPeer reports whether an argument names another process and not a file.
 func isPeer(arg string) bool { return strings.HasPrefix(arg, peerScheme) }
 
-// peerAddress returns the TCP address in an argument for which isPeer is true.
+// peerAddress returns the TCP address in an argument for which isPeer is true, or in one without the scheme. A slash may follow it.
 func peerAddress(arg string) (string, error) {
-	address := strings.TrimPrefix(arg, peerScheme)
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+	address := strings.TrimSuffix(strings.TrimPrefix(arg, peerScheme), "/")
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" || strings.Contains(address, "/") {
 		return "", fmt.Errorf("invalid argument %q: must be ucx://HOST:PORT, with the address at which dlx serve listens", arg)
 	}
 	return address, nil

@@ -21,12 +21,21 @@ func TestUsageErrorsOfPeers(t *testing.T) {
 		"load ucx://:1 --to cpu --insecure":                         "ucx://HOST:PORT",
 		"load " + tensors + " --to cpu --insecure":                  "--insecure has no effect for files",
 		"bench --peer h:1":                                          "nothing says how",
+		"load ucx://h:1/cpu --to cpu --insecure":                    "ucx://HOST:PORT",
+		"load ucx://h:1// --to cpu --insecure":                      "ucx://HOST:PORT",
 		"bench --peer h --insecure":                                 "HOST:PORT",
+		"bench --peer :1 --insecure":                                "HOST:PORT",
+		"bench --peer h: --insecure":                                "HOST:PORT",
+		"bench --peer ucx://h --insecure":                           "HOST:PORT",
+		"bench --peer ucx://ucx://h:1 --insecure":                   "HOST:PORT",
+		"bench --peer ucx://h:1/":                                   "nothing says how",
 		"bench --peer h:1 --insecure --sizes 1K":                    "--sizes has no effect with --peer",
 		"bench --peer h:1 --insecure --poll -1s":                    "negative",
 		"bench --poll 1s":                                           "--poll has no effect without --peer",
 		"plan --to ucx://h:1/cpu":                                   "nothing says how",
 		"plan --to ucx://h:1 --insecure":                            "ucx://HOST:PORT/DEVICE",
+		"plan --to ucx://h:1/ --insecure":                           "ucx://HOST:PORT/DEVICE",
+		"plan --to ucx://:1/cpu --insecure":                         "ucx://HOST:PORT/DEVICE",
 		"plan --to ucx://h/cpu --insecure":                          "ucx://HOST:PORT/DEVICE",
 		"plan --to ucx://h:1/gpu --insecure":                        "not a device type",
 		"plan --to ucx://h:1/cpu,cpu --insecure":                    "not a device type",
@@ -54,5 +63,17 @@ func TestWithoutUCX(t *testing.T) {
 		if o := dlx(t, strings.Fields(args)...); o.code != exitFailed || !strings.Contains(o.stderr, remote.Available().Error()) && !strings.Contains(o.stderr, "ucx") {
 			t.Errorf("%s: exit code %d: %s", args, o.code, o.stderr)
 		}
+	}
+}
+
+// The address of a peer is the same with and without the scheme, and with a slash at its end.
+func TestPeerAddress(t *testing.T) {
+	for _, arg := range []string{"h:1", "h:1/", "ucx://h:1", "ucx://h:1/"} {
+		if got, err := peerAddress(arg); got != "h:1" || err != nil {
+			t.Errorf("%s: %q, %v", arg, got, err)
+		}
+	}
+	if got, err := peerAddress("ucx://[::1]:7470/"); got != "[::1]:7470" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }

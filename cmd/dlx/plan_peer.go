@@ -28,11 +28,8 @@ func (p places) Set(s string) error {
 	if !isPeer(s) {
 		return p.devices.Set(s)
 	}
-	address, device, ok := strings.Cut(strings.TrimPrefix(s, peerScheme), "/")
-	if !ok {
-		return errors.New("must be ucx://HOST:PORT/DEVICE, such as ucx://10.0.0.7:7470/vulkan:0")
-	}
-	if _, err := peerAddress(peerScheme + address); err != nil {
+	address, device, _ := strings.Cut(strings.TrimPrefix(s, peerScheme), "/")
+	if _, err := peerAddress(address); err != nil || device == "" {
 		return errors.New("must be ucx://HOST:PORT/DEVICE, such as ucx://10.0.0.7:7470/vulkan:0")
 	}
 	id, err := core.ParseDevice(device)

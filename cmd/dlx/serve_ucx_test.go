@@ -170,7 +170,7 @@ func TestServeAndLoad(t *testing.T) {
 // The text names the tensors and the counts.
 func TestServePrintsWhatItHasServed(t *testing.T) {
 	s := startServe(t, tensors, "--only", "total", "--insecure", "--json=false")
-	if o := dlx(t, "load", s.url, "--to", "cpu", "--insecure"); o.code != exitOK || !strings.Contains(o.stdout, "\n"+s.url+"  8 B    1        -       source  by ") {
+	if o := dlx(t, "load", s.url+"/", "--to", "cpu", "--insecure"); o.code != exitOK || !strings.Contains(o.stdout, "\n"+s.url+"  8 B    1        -       source  by ") {
 		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	o := s.stop()
@@ -522,7 +522,7 @@ func TestBenchWithAnotherMachine(t *testing.T) {
 	latencySizes, bandwidthSizes = []int64{8, 64 << 10}, []int64{1 << 10, 64 << 10}
 	t.Cleanup(func() { latencySizes, bandwidthSizes = latencies, bandwidths })
 	s := startServe(t, "--bench", "--insecure", "--device", "ext_dev:0")
-	o := dlx(t, "bench", "--peer", strings.TrimPrefix(s.url, peerScheme), "--insecure", "--device", "cpu,ext_dev:1", "--samples", "3", "--max-time", "1us", "--json")
+	o := dlx(t, "bench", "--peer", s.url+"/", "--insecure", "--device", "cpu,ext_dev:1", "--samples", "3", "--max-time", "1us", "--json")
 	r := decode[peerBench](t, o, "bench")
 	var cases []string
 	for _, c := range r.Cases {
@@ -541,7 +541,7 @@ func TestBenchWithAnotherMachine(t *testing.T) {
 			want = append(want, device+" "+c)
 		}
 	}
-	if got := strings.Join(cases, ","); o.code != exitOK || strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(strings.Join(want, ","), " ", "") || len(r.Transports) == 0 || r.UCX == "" {
+	if got := strings.Join(cases, ","); o.code != exitOK || strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(strings.Join(want, ","), " ", "") || len(r.Transports) == 0 || r.UCX == "" || peerScheme+r.Peer != s.url {
 		t.Errorf("exit code %d: %s\n%+v", o.code, o.stderr, r)
 	}
 	if o := s.stop(); o.code != exitOK || len(decode[serveResult](t, o, "serve").Tensors) != 2 {
