@@ -162,8 +162,11 @@ func (a *app) readToken(path string) ([]byte, error) {
 		return nil, err
 	}
 	token = bytes.TrimSuffix(bytes.TrimSuffix(token, []byte("\n")), []byte("\r"))
-	if len(token) < 16 || len(token) > most {
-		return nil, core.Errorf(core.ErrInvalid, "dlx", "token", "%s has %d bytes or more: a secret has 16 to %d", path, len(token), most)
+	switch {
+	case len(token) < 16:
+		return nil, core.Errorf(core.ErrInvalid, "dlx", "token", "%s has %d bytes: a secret has 16 to %d", path, len(token), most)
+	case len(token) > most: // it was not read to its end
+		return nil, core.Errorf(core.ErrInvalid, "dlx", "token", "%s has more than %d bytes: a secret has 16 to %[2]d", path, most)
 	}
 	return token, nil
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,5 +78,25 @@ func TestPeerAddress(t *testing.T) {
 	}
 	if got, err := peerAddress("ucx://[::1]:7470/"); got != "[::1]:7470" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A secret has 16 to 1024 bytes, beside a newline at its end.
+func TestReadToken(t *testing.T) {
+	a := &app{log: newLogger(io.Discard, "info", "text")}
+	for bytes, want := range map[int]string{0: " has 0 bytes: ", 15: " has 15 bytes: ", 16: "", 1024: "", 1025: " has more than 1024 bytes: ", 5000: " has more than 1024 bytes: "} {
+		for _, end := range []string{"", "\n", "\r\n"} {
+			path := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(path, []byte(strings.Repeat("x", bytes)+end), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			token, err := a.readToken(path)
+			switch {
+			case want == "" && (err != nil || len(token) != bytes):
+				t.Errorf("%d bytes and %q: %d bytes, %v", bytes, end, len(token), err)
+			case want != "" && (!errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), path+want+"a secret has 16 to 1024")):
+				t.Errorf("%d bytes and %q: %v", bytes, end, err)
+			}
+		}
 	}
 }

@@ -150,7 +150,7 @@ func TestServeAndLoad(t *testing.T) {
 			"--only nothing --token-file " + token: "no tensor matches",
 			"--insecure":                           "leave out --insecure, and give the --token-file",
 			"--token-file " + secret(t, "another secret of 32 bytes......"): "another token",
-			"--token-file " + secret(t, "short"):                            "has 5 bytes",
+			"--token-file " + secret(t, "short"):                            "has 5 bytes: a secret has 16 to 1024",
 			"--token-file nosuch":                                           "nosuch",
 		} {
 			o := dlx(t, strings.Fields("load "+s.url+" --to cpu "+args)...)
