@@ -23,8 +23,8 @@ var (
 
 // Listener accepts connections of other processes. It is safe for concurrent use.
 //
-// A connection serves requests for offers before Accept returns it. Up to 256 connections wait for Accept. For another one, one that
-// its peer has ended is closed; if there is none, the new one is refused. So a program that only offers tensors calls
+// A connection serves requests for offers before Accept returns it. Up to 256 connections wait for Accept. If 256 wait and another one
+// comes, a waiting one whose peer has gone is closed for it; else the new one is refused. So a program that only offers tensors calls
 // [Listener.Serve], which accepts all connections.
 type Listener struct {
 	options Options

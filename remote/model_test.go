@@ -153,8 +153,8 @@ func (f *modelFigures) page() string {
 
 This page computes what package [remote](remote.md) costs when many processes use Offer, Fetch and Relay. A program measures
 the costs of one connection, one offer and one byte, and computes the rest. %s: %d processors, UCX %s over %s,
-load %s before and %s after. Times are processor times, which depend less on the load than others do; rows of fleets are the
-medians of %d runs.
+load %s before and %s after. Times are processor times, which depend less on the load than others do. In the
+table of processes that get one tensor, they are the medians of %d runs.
 `+"`make bench-scale`"+` measures again, and writes this page and [the results](../benchmarks/results/%s).
 
 ## What was measured
@@ -214,7 +214,7 @@ switches that many links share, is not in the model.
 
 ## One source and n machines
 
-Each machine has a link of 10 Gbit/s, of which one connection uses %.2g GB/s: as much as the link carries, or one processor sends or
+Each machine has a link of 10 Gbit/s, of which one connection uses %.3g GB/s: as much as the link carries, or one processor sends or
 receives. The source has one connection to each machine that fetches from it.
 
 | machines | memory of the source | descriptors | key exchanges at the source | signs of life at the source |
@@ -227,15 +227,15 @@ receives. The source has one connection to each machine that fetches from it.
 	}
 	atOnce := handshakeWithin.Seconds() * float64(f.Processors) / (f.Handshake[1] / 1e6)
 	say(`
-A sign of life is due each quarter of KeepAlive, 10 s. All machines may connect at once as long as the key exchanges end within
-%v, here for %.0f machines; later ones fail, and dial again. A program that fetches often keeps its connection: `+"`remote.Fetch`"+` makes
+A sign of life is due every %.2g s: a quarter of KeepAlive, which is %.0f s by default. All machines may connect at once as long as the
+key exchanges end within %v, here for %.0f machines; later ones fail, and dial again. A program that fetches often keeps its connection: `+"`remote.Fetch`"+` makes
 one for each call, which takes %.0f times the processor time of the request.
 
 The time until the last machine has a tensor:
 
 | machines | 1 MiB: source, chain, tree | 1 GiB: source, chain, tree | 16 GiB: source, chain, tree |
 |---:|---|---|---|
-`, handshakeWithin, math.Floor(atOnce/1000)*1000, (f.Handshake[0]+f.Handshake[1])/(f.Request[0]+f.Request[1]))
+`, keepAlive/4, keepAlive, handshakeWithin, math.Floor(atOnce/1000)*1000, (f.Handshake[0]+f.Handshake[1])/(f.Request[0]+f.Request[1]))
 	for _, n := range counts {
 		say("| %d |", n)
 		for _, bytes := range []int64{1 << 20, 1 << 30, 16 << 30} {
