@@ -50,7 +50,6 @@ type benchFlags struct {
 	jsonFile  string
 	files     benchFiles
 	peer      string // the address of dlx serve --bench
-	poll      time.Duration
 	auth      peerFlags
 }
 
@@ -189,7 +188,7 @@ compared: measure from one process at a time, since two overwrite what the other
 	flags.Var((*filled)(&f.jsonFile), "out", "the same as --json-file")
 	f.files.addFlags(cmd)
 	flags.Var((*filled)(&f.peer), "peer", "measure transfers to and from dlx serve --bench at this `address`, HOST:PORT or ucx://HOST:PORT")
-	flags.DurationVar(&f.poll, "poll", 0, pollHelp)
+	f.auth.addPoll(cmd)
 	f.auth.add(cmd)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")

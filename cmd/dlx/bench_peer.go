@@ -88,10 +88,6 @@ func (f *benchFlags) checkPeer(flags *pflag.FlagSet) error {
 	if f.peer, err = peerAddress(f.peer); err != nil {
 		return err
 	}
-	switch {
-	case f.poll < 0:
-		return fmt.Errorf("invalid argument %v for --poll: must not be negative", f.poll)
-	}
 	if err := f.measureFlags.check(); err != nil {
 		return err
 	}
@@ -107,7 +103,6 @@ func (a *app) benchPeer(ctx context.Context, f benchFlags) (r peerBench, err err
 	if err != nil {
 		return r, err
 	}
-	options.Poll = f.poll
 	c, err := dial(ctx, f.peer, options)
 	if err != nil {
 		return r, err

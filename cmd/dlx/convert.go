@@ -138,11 +138,7 @@ func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ re
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if closing := host.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = firstError(err, host.Close()) }()
 	var tensors []tensorfile.Named
 	defer func() {
 		for _, n := range tensors {

@@ -74,5 +74,13 @@ func (d *devices) Set(s string) error {
 	return nil
 }
 
+// one returns an error if the flag with this name has more than one device.
+func (d *devices) one(flag string) error {
+	if len(*d) > 1 {
+		return fmt.Errorf("invalid argument %q for --%s: must be one device", d.String(), flag)
+	}
+	return nil
+}
+
 // Type returns the name of the argument in the help text.
 func (d *devices) Type() string { return "device,..." }

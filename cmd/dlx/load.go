@@ -152,9 +152,9 @@ func (f *loadFlags) check(flags *pflag.FlagSet, arg string) error {
 	} else if err := noEffect(flags, "for files: it is for ucx://HOST:PORT", f.peer.names()...); err != nil {
 		return err
 	}
-	switch {
-	case len(f.to) > 1: // cobra requires one
-		return fmt.Errorf("invalid argument %q for --to: must be one device", f.to.String())
+	switch err := f.to.one("to"); {
+	case err != nil:
+		return err
 	case f.repeat < 1 || f.repeat > maxRepeat:
 		return fmt.Errorf("invalid argument %d for --repeat: must be at least 1 and at most %d", f.repeat, maxRepeat)
 	case f.threads < 0 || f.threads > 256:

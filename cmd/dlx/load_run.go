@@ -35,11 +35,7 @@ func (a *app) load(ctx context.Context, path string, f loadFlags) (r loadResult,
 	if err != nil {
 		return r, err
 	}
-	defer func() {
-		if closing := device.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = firstError(err, device.Close()) }()
 	r.File = resultName(path)
 	load := func(o tensorfile.LoadOptions) (*tensorfile.Loaded, error) {
 		l, err := tensorfile.Load(ctx, path, device, o)

@@ -48,12 +48,8 @@ func (a *app) move(ctx context.Context, path string, f moveFlags) (result moveRe
 	if err != nil {
 		return moveResult{}, err
 	}
-	defer func() {
-		// After a failure, memory may not be freed yet, so that Close fails, too: return the first error.
-		if closing := route.Close(); err == nil {
-			err = closing
-		}
-	}()
+	// After a failure, memory may not be freed yet, so that Close fails, too: return the first error.
+	defer func() { err = firstError(err, route.Close()) }()
 	var arrived []tensorfile.Named
 	defer func() {
 		for _, n := range arrived {

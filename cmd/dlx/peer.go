@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,7 @@ func peerAddress(arg string) (string, error) {
 type peerFlags struct {
 	token, cert, key, ca string
 	insecure             bool
+	poll                 time.Duration // of commands that have the flag
 }
 
 // names are the flags that add adds.
@@ -51,6 +53,11 @@ func (f *peerFlags) add(cmd *cobra.Command) {
 	flags.Var((*filled)(&f.key), "key", "a PEM `file` with the key of the certificate")
 	flags.Var((*filled)(&f.ca), "ca", "a PEM `file` with the authorities that the certificate of the other side comes from")
 	flags.BoolVar(&f.insecure, "insecure", false, "neither encrypt nor authenticate; on the loopback interface only")
+}
+
+// addPoll adds --poll, which names does not have.
+func (f *peerFlags) addPoll(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.poll, "poll", 0, "look for messages again and again for this `time` before the system wakes this process: faster, and takes a processor")
 }
 
 // peerHelp describes the flags of peerFlags.
@@ -74,13 +81,15 @@ func (f *peerFlags) check() error {
 		return errors.New("--insecure excludes --token-file and --cert: choose one")
 	case !f.insecure && certs == 0 && f.token == "":
 		return errors.New("nothing says how the two sides authenticate each other: give --token-file, or --cert, --key and --ca, or on one machine --insecure")
+	case f.poll < 0:
+		return fmt.Errorf("invalid argument %v for --poll: must not be negative", f.poll)
 	}
 	return nil
 }
 
 // options reads the files.
 func (f *peerFlags) options(a *app) (o remote.Options, err error) {
-	o.Insecure = f.insecure
+	o.Insecure, o.Poll = f.insecure, f.poll
 	if f.token != "" {
 		if o.Token, err = a.readToken(f.token); err != nil {
 			return o, err

@@ -30,11 +30,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (result planResult, err err
 		return planResult{}, err
 	}
 	s := survey{registry: a.registry, opened: make(map[core.DeviceID]core.Device)}
-	defer func() {
-		if closing := s.close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = firstError(err, s.close()) }()
 	result = planResult{Bytes: int64(f.bytes), Copy: f.policy, Pairs: []pairResult{}}
 	from, to := f.from, f.to
 	if len(from) == 0 || len(to) == 0 {

@@ -61,11 +61,11 @@ that dlx send passes with each tensor; exit code 3 if they differ.`,
 
 // check returns an error if the flags are wrong.
 func (f *receiveFlags) check() error {
-	switch {
+	switch err := f.to.one("to"); {
 	case len(f.to) == 0:
 		return errors.New(`required flag(s) "to" not set: --to cpu receives in memory of the host; dlx devices lists the other devices`)
-	case len(f.to) > 1: // cobra requires one
-		return fmt.Errorf("invalid argument %q for --to: must be one device", f.to.String())
+	case err != nil:
+		return err
 	case f.count < 0:
 		return fmt.Errorf("invalid argument %d for --count: must be at least 0", f.count)
 	}

@@ -120,10 +120,7 @@ func (f *sendFlags) check() error {
 	if len(f.from) == 0 {
 		f.from = devices{core.CPU}
 	}
-	if len(f.from) > 1 {
-		return fmt.Errorf("invalid argument %q for --from: must be one device", f.from.String())
-	}
-	return f.only.check()
+	return firstError(f.from.one("from"), f.only.check())
 }
 
 // send sends the tensors of a file. The result has those that were sent also if there is an error.

@@ -55,7 +55,6 @@ type serveFlags struct {
 	device devices
 	only   only
 	bench  bool
-	poll   time.Duration
 	peer   peerFlags
 }
 
@@ -110,7 +109,7 @@ trust reach it (docs/remote.md, Security).`,
 	flags.Var(&f.device, "device", "the device from which the tensors are offered (default cpu)")
 	flags.StringArrayVar(&f.only.globs, "only", nil, "offer only tensors whose name matches this `glob`; may be repeated")
 	flags.BoolVar(&f.bench, "bench", false, "serve dlx bench --peer")
-	flags.DurationVar(&f.poll, "poll", 0, pollHelp)
+	f.peer.addPoll(cmd)
 	f.peer.add(cmd)
 	cobra.CheckErr(cmd.MarkFlagRequired("listen"))
 	completeFlag(cmd, "device", a.completeDevices)
@@ -123,19 +122,14 @@ func (f *serveFlags) check() error {
 	if len(f.device) == 0 {
 		f.device = devices{core.CPU}
 	}
-	if len(f.device) > 1 {
-		return fmt.Errorf("invalid argument %q for --device: must be one device", f.device.String())
+	if err := f.device.one("device"); err != nil {
+		return err
 	}
 	if err := f.only.check(); err != nil {
 		return err
 	}
-	if f.poll < 0 {
-		return fmt.Errorf("invalid argument %v for --poll: must not be negative", f.poll)
-	}
 	return f.peer.check()
 }
-
-const pollHelp = "look for messages again and again for this `time` before the system wakes this process: faster, and takes a processor"
 
 // serve offers the tensors of files until ctx ends. The result is nil if nothing was offered.
 func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serveResult, err error) {
@@ -146,7 +140,6 @@ func (a *app) serve(ctx context.Context, files []string, f serveFlags) (r *serve
 	if err != nil {
 		return nil, err
 	}
-	options.Poll = f.poll
 	device, err := a.registry.Open(ctx, f.device[0])
 	if err != nil {
 		return nil, err
