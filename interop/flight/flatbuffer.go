@@ -161,8 +161,11 @@ func (t table) vector(slot, size int) (at, n int) {
 	return at + 4, n
 }
 
-// text returns a string.
-func (t table) text(slot int) string {
+// raw returns the bytes of a string, which are those of the message.
+func (t table) raw(slot int) []byte {
 	at, n := t.vector(slot, 1)
-	return string(t.f.bytes(at, n))
+	return t.f.bytes(at, n)
 }
+
+// text returns a copy of a string.
+func (t table) text(slot int) string { return string(t.raw(slot)) }

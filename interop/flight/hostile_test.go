@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -254,16 +257,72 @@ func fuzzSeeds(f *testing.F, add func(data []byte)) {
 	}
 }
 
+// onePair returns the description of a schema whose metadata have n entries, which all refer to the same key.
+func onePair(t testing.TB, n int, key string) []byte {
+	t.Helper()
+	keys := make([]string, n)
+	keys[0] = key
+	m := arrow.NewMetadata(keys, make([]string, n))
+	data := schemaHeader(arrow.NewSchema(typed(t, arrow.PrimitiveTypes.Int32, []int64{2, 3}, "").Fields(), &m))
+	f, schema, err := readMessage("test", data, headerSchema, "schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := schema.vector(2, 4)
+	pair := f.follow(at)
+	for i := range n {
+		binary.LittleEndian.PutUint32(data[at+4*i:], uint32(pair-(at+4*i)))
+	}
+	if f.broken {
+		t.Fatal("the message is not as expected")
+	}
+	return data
+}
+
+// allocated returns how many bytes use allocates.
+func allocated(use func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	use()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A key that many entries refer to is not copied for each of them.
+func TestEntriesWithTheSameKey(t *testing.T) {
+	for n, want := range map[int]error{maxPairs: nil, maxPairs + 1: core.ErrInvalid, 3 * maxPairs: core.ErrInvalid} {
+		data := onePair(t, n, strings.Repeat("k", 400<<10))
+		var err error
+		used := allocated(func() { _, err = readSchema("test", data) })
+		if !errors.Is(err, want) {
+			t.Errorf("%d entries: %v", n, err)
+		}
+		if used > uint64(len(data)) {
+			t.Errorf("%d entries: %d bytes were allocated for a message of %d", n, used, len(data))
+		}
+	}
+}
+
+// mostAllocated bounds what is allocated to read a description of n bytes. The JSON in it takes most.
+func mostAllocated(n int) uint64 { return 64<<10 + 64*uint64(n) }
+
 // Any description of a schema or batch is refused, or says something that is possible.
 func FuzzHeaders(f *testing.F) {
 	fuzzSeeds(f, func(data []byte) { f.Add(data, int64(96)) })
+	f.Add(onePair(f, 1000, strings.Repeat("k", 10000)), int64(96))
+	f.Add(schemaHeader(raw(arrow.FixedSizeListOf(1, arrow.PrimitiveTypes.Int32), "arrow.fixed_shape_tensor",
+		`{"shape":[1],"permutation":[0`+strings.Repeat(",0", 10000)+`]}`)), int64(96))
 	k, err := newKind("test", core.TypeFloat32, []int64{4, 2, 3})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, size int64) {
 		for _, read := range []func(string, []byte) (kind, error){readSchema, readInfoSchema} {
-			got, err := read("test", data)
+			var got kind
+			var err error
+			if used := allocated(func() { got, err = read("test", data) }); used > mostAllocated(len(data)) {
+				t.Fatalf("%d bytes were allocated for a message of %d", used, len(data))
+			}
 			if err != nil {
 				continue
 			}

@@ -26,6 +26,8 @@ const (
 	unknown = -1
 	// maxHeader bounds the bytes of the description of a schema or batch.
 	maxHeader = 1 << 20
+	// maxPairs bounds the pairs in the metadata of a schema or column. Many of them may refer to the same bytes.
+	maxPairs = 4096
 )
 
 // Numbers of the format of schemas, by the text of the format.
@@ -240,15 +242,18 @@ func readFixedSizeList(call string, f *flatbuffer, field table) (dtype core.DTyp
 	return dtype, value, size, err
 }
 
-// lookUp returns the value of a key in a list of pairs.
+// lookUp returns the value of a key in a list of pairs. A list of more than maxPairs is malformed.
 func lookUp(f *flatbuffer, t table, slot int, key string) (value string, ok bool) {
 	at, n := t.vector(slot, 4)
+	if n > maxPairs {
+		f.broken = true
+	}
 	for i := range n {
 		pair := f.table(f.follow(at + 4*i))
 		if f.broken {
 			return "", false
 		}
-		if pair.text(0) == key {
+		if string(pair.raw(0)) == key { // compares without a copy
 			return pair.text(1), true
 		}
 	}
