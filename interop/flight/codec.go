@@ -215,8 +215,13 @@ var _ mem.BufferPool = (*framePool)(nil)
 // frameSize is the size of the largest frame of gRPC.
 const frameSize = 16 << 10
 
-// Get returns a buffer of n bytes, whose content is arbitrary.
+// Get returns a buffer of n bytes, whose content is arbitrary. It has at most twice as many: what a peer makes gRPC hold
+// does not grow if the peer sends small frames.
 func (p *framePool) Get(n int) *[]byte {
+	if n <= frameSize/2 {
+		b := make([]byte, n)
+		return &b
+	}
 	if n <= frameSize {
 		if b, ok := p.frames.Get().(*[]byte); ok {
 			*b = (*b)[:n]

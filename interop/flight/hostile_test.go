@@ -342,6 +342,23 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
+// A buffer for a frame has at most twice the bytes of the frame, and buffers of large frames are used again.
+func TestBuffersOfFrames(t *testing.T) {
+	p := new(framePool)
+	for _, n := range []int{1, 1025, frameSize / 2, frameSize/2 + 1, frameSize, frameSize + 1, 1 << 20} {
+		for range 3 {
+			b := p.Get(n)
+			if len(*b) != n || cap(*b) > 2*n {
+				t.Errorf("a buffer for %d bytes has %d and room for %d", n, len(*b), cap(*b))
+			}
+			p.Put(b)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { p.Put(p.Get(frameSize)) }); n > 0.5 && !coretest.Sanitized {
+		t.Errorf("%v allocations for a large frame", n)
+	}
+}
+
 // Any message is refused, or is read as gRPC's own codec reads it.
 func FuzzFrames(f *testing.F) {
 	c := newCodec()
