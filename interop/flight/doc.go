@@ -15,10 +15,11 @@
 // # Memory
 //
 // Batches are streamed. A sender has at most three batches in memory (see BatchBytes in the options), a receiver one
-// message and a window of 1 MiB for each call, besides the tensor itself. A connection has a read buffer of 256 KiB,
-// and while it writes a buffer of 512 KiB. A batch has at least one row, so these bounds hold only for rows that are
-// not larger than BatchBytes. A tensor whose number of rows the sender does not tell grows: while it does, up to four
-// times its bytes are allocated.
+// message and a window of 1 MiB for each call, besides the tensor itself. A peer may send a message in small pieces, and
+// then it takes up to twice its bytes, or many times as much in pieces of a few bytes. A connection has a read buffer of
+// 256 KiB, at a client without TLS only while something arrives, and while it writes a buffer of 512 KiB. A batch has at
+// least one row, so these bounds hold only for rows that are not larger than BatchBytes. A tensor whose number of rows
+// the sender does not tell grows: while it does, up to four times its bytes are allocated.
 //
 // # Shapes
 //
@@ -53,6 +54,9 @@
 //
 // Server and client use TLS. Without it they only connect to the same machine, and only if the options say
 // Insecure. A server with tokens in its options refuses calls that do not have one of them as a bearer token in the
-// header "authorization". All that arrives is checked before memory is allocated for it, and the limits of the server
-// bound what clients can have allocated together.
+// header "authorization", before it reads their messages. All that arrives is checked before memory is allocated for it,
+// and [Limits] bound what clients can have allocated together: the tensors that they put, and one message and a window
+// for each of the calls that run at the same time. A server without a device takes only messages of 64 KiB or less. A
+// client without a token can open connections, whose number is bounded, too; a call that it begins takes a window until
+// it is refused, which is at once.
 package flight

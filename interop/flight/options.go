@@ -26,6 +26,10 @@ const (
 	// readBuffer and writeBuffer are how many bytes a system call reads or writes. interop/DESIGN.md has what others cost.
 	readBuffer  = 256 << 10
 	writeBuffer = 512 << 10
+	// maxIdle is how long the server keeps a connection without calls.
+	maxIdle = 10 * time.Minute
+	// maxRequest bounds a message to a server that takes no tensors. The largest one has a ticket.
+	maxRequest = 64 << 10
 	// envelope is what a message may have besides the elements.
 	envelope = 2 * maxHeader
 	// largestMessage bounds the option Message, since gRPC counts in int32.
@@ -59,19 +63,21 @@ type ServerOptions struct {
 
 // Limits bound what the clients of a server can use. 0 in a field selects its default.
 type Limits struct {
+	Connections int           // that are open; default 256. One more is closed at once, and one without calls after 10 minutes
 	Tensors     int           // that clients have put; default 1024
 	TensorBytes int64         // of one tensor that is put; default 64 GiB
 	Bytes       int64         // of all tensors that were put and are being put; default 64 GiB
 	Message     int64         // bytes of one batch that arrives, and of one row that is sent; default 512 MiB, at most 2045 MiB
-	Calls       int           // at the same time; default 64
+	Calls       int           // at the same time, until their work has ended; default 64
 	Time        time.Duration // of a call; default 10 minutes. A client that stops reading or writing loses its call then
 }
 
 // withDefaults returns l with the defaults. It fails with ErrInvalid.
 func (l Limits) withDefaults() (Limits, error) {
-	if l.Tensors < 0 || l.TensorBytes < 0 || l.Bytes < 0 || l.Message < 0 || l.Message > largestMessage || l.Calls < 0 || l.Time < 0 {
+	if l.Connections < 0 || l.Tensors < 0 || l.TensorBytes < 0 || l.Bytes < 0 || l.Message < 0 || l.Message > largestMessage || l.Calls < 0 || l.Time < 0 {
 		return l, fail(core.ErrInvalid, "NewServer", "Limits are %+v: no field may be negative, and Message may be at most %d", l, largestMessage)
 	}
+	setDefault(&l.Connections, 256)
 	setDefault(&l.Tensors, 1024)
 	setDefault(&l.TensorBytes, defaultTensor)
 	setDefault(&l.Bytes, defaultTensor)
@@ -193,9 +199,14 @@ func listensLocally(a net.Addr) bool {
 
 // serverOptions are the options of gRPC for a server.
 func (o *ServerOptions) serverOptions() []grpc.ServerOption {
+	// gRPC has one limit for all calls. A client that may put tensors gains nothing by a large message in another call.
+	message := int(o.Limits.Message + envelope)
+	if o.Device == nil {
+		message = maxRequest
+	}
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(int(o.Limits.Message + envelope)),
+		grpc.MaxRecvMsgSize(message),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.StaticStreamWindowSize(o.Window),
 		grpc.StaticConnWindowSize(2 * o.Window), // one call that nobody reads does not stop the others

@@ -2,6 +2,7 @@ package flight
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"maps"
@@ -12,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/live"
 	"google.golang.org/grpc"
@@ -27,11 +27,13 @@ var openServers = live.NewCounter("flight.Server")
 
 // Server offers tensors. It is safe for concurrent use.
 type Server struct {
-	o       ServerOptions
-	grpc    *grpc.Server
-	pool    bufferPool
-	calls   atomic.Int64   // running
-	running sync.WaitGroup // the work of calls, which may outlast them
+	o           ServerOptions
+	tokens      [][sha256.Size]byte // the sums of the tokens
+	grpc        *grpc.Server
+	pool        bufferPool
+	connections atomic.Int64   // open
+	calls       atomic.Int64   // whose work is running
+	running     sync.WaitGroup // the work of calls, which may outlast them
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -49,21 +51,24 @@ type entry struct {
 
 // NewServer returns a server, which the caller closes. It fails with ErrInvalid if the options are wrong.
 func NewServer(o ServerOptions) (*Server, error) {
-	o.Tokens = slices.Clone(o.Tokens)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	s := &Server{o: o, entries: make(map[string]*entry)}
+	for _, token := range o.Tokens {
+		s.tokens = append(s.tokens, sha256.Sum256([]byte(token)))
+	}
+	s.o.Tokens = nil
 	options := append(o.serverOptions(),
-		grpc.UnaryInterceptor(s.unary),
-		grpc.StreamInterceptor(s.stream),
-		// A client that does not answer has gone, or its system does not take what we send.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}))
+		grpc.StreamInterceptor(s.call),
+		// A client that does not answer has gone, or its system does not take what we send. Connections without calls
+		// do not keep others from connecting for ever.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: maxIdle}))
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS.Clone())))
 	}
 	s.grpc = grpc.NewServer(options...)
-	flight.RegisterFlightServiceServer(s.grpc, &service{s: s})
+	s.grpc.RegisterService(streamed(), &service{s: s})
 	openServers.Add(1)
 	return s, nil
 }
@@ -80,7 +85,7 @@ func (s *Server) Serve(l net.Listener) error {
 		_ = l.Close()
 		return fail(core.ErrInvalid, call, "the server has no TLS, but other machines can connect to %v: listen on 127.0.0.1, or set TLS", l.Addr())
 	}
-	switch err := s.grpc.Serve(l); {
+	switch err := s.grpc.Serve(&listener{l, &s.connections, int64(s.o.Limits.Connections)}); {
 	case errors.Is(err, grpc.ErrServerStopped):
 		return fail(core.ErrClosed, call, "the server is closed")
 	case err != nil:
@@ -294,22 +299,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// enter counts a call, and checks its token. The caller calls leave, unless enter fails.
-func (s *Server) enter(ctx context.Context) error {
-	if n := s.calls.Add(1); n > int64(s.o.Limits.Calls) {
-		s.leave()
-		return status.Errorf(codes.ResourceExhausted, "the server carries out %d calls, and takes no more: try again later", s.o.Limits.Calls)
-	}
-	if len(s.o.Tokens) != 0 && !s.hasToken(ctx) {
-		s.leave()
-		return status.Error(codes.Unauthenticated, "the call has no bearer token that the server knows")
-	}
-	return nil
-}
-
-func (s *Server) leave() { s.calls.Add(-1) }
-
-// hasToken reports whether a call has one of the tokens. It takes as long for a wrong token as for a right one.
+// hasToken reports whether a call has one of the tokens. The time that it takes says nothing about the tokens, not even
+// about how long they are.
 func (s *Server) hasToken(ctx context.Context) bool {
 	headers, _ := metadata.FromIncomingContext(ctx)
 	values := headers.Get("authorization")
@@ -320,41 +311,37 @@ func (s *Server) hasToken(ctx context.Context) bool {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return false
 	}
-	known := 0
-	for _, t := range s.o.Tokens {
-		known |= subtle.ConstantTimeCompare([]byte(t), []byte(token))
+	sum, known := sha256.Sum256([]byte(token)), 0
+	for i := range s.tokens {
+		known |= subtle.ConstantTimeCompare(s.tokens[i][:], sum[:])
 	}
 	return known == 1
 }
 
-// unary and stream surround each call.
-func (s *Server) unary(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
+// call surrounds each call, before its first message is read.
+func (s *Server) call(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if len(s.tokens) != 0 && !s.hasToken(stream.Context()) {
+		return status.Error(codes.Unauthenticated, "the call has no bearer token that the server knows")
 	}
-	defer s.leave()
-	out, err := handle(ctx, in)
-	return out, toStatus(err)
-}
-
-func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if err := s.enter(stream.Context()); err != nil {
-		return err
+	if n := s.calls.Add(1); n > int64(s.o.Limits.Calls) {
+		s.calls.Add(-1)
+		return status.Errorf(codes.ResourceExhausted, "the server carries out %d calls, and takes no more: try again later", s.o.Limits.Calls)
 	}
-	defer s.leave()
 	return toStatus(s.bounded(stream, func(ctx context.Context) error {
 		return handle(srv, withContext{stream, ctx})
 	}))
 }
 
-// bounded runs the work of a call, but not longer than the limit. If the peer does not go on reading or writing, the
-// work still waits for it then; the end of the call ends this wait.
+// bounded runs the work of a call that was counted, but not longer than the limit. If the peer does not go on reading or
+// writing, the work still waits for it then; the end of the call ends this wait. The call counts until its work has ended.
 func (s *Server) bounded(stream grpc.ServerStream, work func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(stream.Context(), s.o.Limits.Time)
 	done := make(chan error, 1)
 	s.running.Go(func() {
 		defer cancel()
-		done <- work(ctx)
+		err := work(ctx)
+		s.calls.Add(-1) // before the client can know
+		done <- err
 	})
 	select {
 	case err := <-done:

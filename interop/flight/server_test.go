@@ -25,6 +25,7 @@ func TestOptions(t *testing.T) {
 		"no certificate":           {TLS: new(tls.Config)},
 		"an empty token":           {Insecure: true, Tokens: []string{""}},
 		"a negative limit":         {Insecure: true, Limits: Limits{Bytes: -1}},
+		"negative connections":     {Insecure: true, Limits: Limits{Connections: -1}},
 		"a huge message":           {Insecure: true, Limits: Limits{Message: 1 << 40}},
 		"small batches":            {Insecure: true, BatchBytes: 63},
 		"a small window":           {Insecure: true, Window: 1},

@@ -2,9 +2,12 @@ package flight
 
 import (
 	"context"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
+	gen "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
 	"github.com/dlx-go/dlx/core"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -15,6 +18,23 @@ type service struct {
 }
 
 var _ flight.FlightServer = (*service)(nil)
+
+// streamed returns the description of the calls in which each call is a stream. A client sees no difference. gRPC reads
+// the message of another call before it asks an interceptor, so that anybody could make the server hold messages.
+func streamed() *grpc.ServiceDesc {
+	d := gen.FlightService_ServiceDesc
+	d.Streams, d.Methods = slices.Clone(d.Streams), nil
+	for _, m := range gen.FlightService_ServiceDesc.Methods {
+		d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: m.MethodName, Handler: func(srv any, stream grpc.ServerStream) error {
+			answer, err := m.Handler(srv, stream.Context(), stream.RecvMsg, nil)
+			if err != nil {
+				return err
+			}
+			return stream.SendMsg(answer)
+		}})
+	}
+	return &d
+}
 
 // actionDelete is the type of the action that deletes a tensor.
 const actionDelete = "delete"
