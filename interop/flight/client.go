@@ -84,7 +84,8 @@ func (b bearer) RequireTransportSecurity() bool { return b.secure }
 //   - ErrDType for elements that are no numbers, ErrNotSupported for data that are compressed or in big-endian order;
 //   - ErrOutOfMemory if the tensor has more than the TensorBytes of the options, or d has too little memory, or if the
 //     server or a message reaches a limit;
-//   - ErrClosed if the server cannot be reached or the connection breaks;
+//   - ErrClosed if the client is closed, the server cannot be reached or the connection breaks;
+//   - context.DeadlineExceeded if the server's limit of time is over, also if ctx has no deadline;
 //   - ctx's error. No other wait has an end: use a context with a deadline.
 func (c *Client) Get(ctx context.Context, name string, d core.Device, rows ...int64) (*core.Tensor, Report, error) {
 	const call = "Get"
@@ -128,7 +129,8 @@ func (c *Client) Get(ctx context.Context, name string, d core.Device, rows ...in
 //   - ErrInvalid if an argument is nil or wrong, or the server refuses the tensor;
 //   - ErrDType or ErrLayout if Flight cannot express the tensor;
 //   - ErrExists, ErrOutOfMemory or ErrNotSupported if the server says so;
-//   - ErrClosed if the server cannot be reached or the connection breaks;
+//   - ErrClosed if the client is closed, the server cannot be reached or the connection breaks;
+//   - context.DeadlineExceeded if the server's limit of time is over, also if ctx has no deadline;
 //   - the error of the last write to t, or ctx's error. No other wait has an end: use a context with a deadline.
 func (c *Client) Put(ctx context.Context, name string, t *core.Tensor) (Report, error) {
 	const call = "Put"
@@ -235,7 +237,7 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 	return fromStatus(ctx, call, err)
 }
 
-// Close closes the connection, which ends all calls. Closing twice is safe.
+// Close closes the connection, which ends all calls: they return ErrClosed, and so do later ones. Closing twice is safe.
 func (c *Client) Close() error {
 	if c == nil {
 		return nil

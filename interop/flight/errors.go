@@ -51,9 +51,9 @@ func toStatus(err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-// sentinels are the errors for the codes that a server has sent.
+// sentinels are the errors for the codes of a call whose context has not ended.
 var sentinels = map[codes.Code]error{
-	codes.Canceled:          context.Canceled,
+	codes.Canceled:          core.ErrClosed, // the client is closed, or the server has given up
 	codes.DeadlineExceeded:  context.DeadlineExceeded,
 	codes.AlreadyExists:     core.ErrExists,
 	codes.ResourceExhausted: core.ErrOutOfMemory,

@@ -273,6 +273,33 @@ func TestCloseDuringCalls(t *testing.T) {
 	running.Wait()
 }
 
+// Calls of a client that is closed fail as the calls of all that is closed.
+func TestAClosedClient(t *testing.T) {
+	d := openCPU(t)
+	s, address := serve(t, ServerOptions{Device: d})
+	c := connect(t, address, ClientOptions{})
+	running := begin(t.Context(), t, c, "DoPut")
+	waitFor(1, s.calls.Load)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended := fromStatus(t.Context(), "Put", running.RecvMsg(new(flight.PutResult)))
+	_, putting := c.Put(t.Context(), "x", patterned(t, core.TypeInt8, 3))
+	_, _, getting := c.Get(t.Context(), "x", d)
+	_, listing := c.List(t.Context())
+	for what, err := range map[string]error{"a running call": ended, "Put": putting, "Get": getting, "List": listing, "Delete": c.Delete(t.Context(), "x")} {
+		coretest.WantError(t, err, core.ErrClosed, what)
+		if errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, but its context was not canceled", what, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.List(ctx); err != context.Canceled {
+		t.Error(err)
+	}
+}
+
 // When the device has no memory, or fails, the error says so and nothing is left.
 func TestNoMemory(t *testing.T) {
 	d := openRemote(t)
