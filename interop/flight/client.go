@@ -151,28 +151,35 @@ func (c *Client) Put(ctx context.Context, name string, t *core.Tensor) (Report, 
 	if err != nil {
 		return Report{}, fromStatus(ctx, call, err)
 	}
+	// A server may answer each batch, and stops reading when nobody takes its answers.
+	answered := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				answered <- err
+				return
+			}
+		}
+	}()
 	s := sender{call: call, batch: c.o.BatchBytes, limit: c.o.Message, pool: &c.pool}
 	r, err := s.send(ctx, t, to, func(f *frame) error { return fromStatus(ctx, call, stream.SendMsg(f)) })
-	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the server has ended the call, and its reason can be read
+	early := errors.Is(err, io.EOF) // the server has ended the call, and its reason is its answer
+	if err == nil {
+		err = fromStatus(ctx, call, stream.CloseSend())
+	}
+	if err != nil && !early {
+		cancel() // ends the wait for answers
+		<-answered
 		return r, err
 	}
-	ended := err
-	if ended == nil {
-		if err := stream.CloseSend(); err != nil {
-			return r, fromStatus(ctx, call, err)
-		}
+	switch err := <-answered; {
+	case !errors.Is(err, io.EOF):
+		return r, fromStatus(ctx, call, err)
+	case early:
+		return r, fail(core.ErrInvalid, call, "the server ended the call before it had the whole tensor")
 	}
-	for {
-		switch _, err := stream.Recv(); {
-		case errors.Is(err, io.EOF) && ended != nil:
-			return r, fail(core.ErrInvalid, call, "the server ended the call before it had the whole tensor")
-		case errors.Is(err, io.EOF):
-			r.Time = time.Since(begin)
-			return r, nil
-		case err != nil:
-			return r, fromStatus(ctx, call, err)
-		}
-	}
+	r.Time = time.Since(begin)
+	return r, nil
 }
 
 // List describes the tensors of the server. It leaves out what is not a tensor. It returns ErrInvalid if the server

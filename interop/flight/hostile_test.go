@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -21,7 +23,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	dlxarrow "github.com/dlx-go/dlx/interop/arrow"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 )
 
 // sentFrames returns the frames of a tensor. The bodies are not pooled.
@@ -417,4 +422,69 @@ func FuzzTickets(f *testing.F) {
 		}
 		_ = part.Close()
 	})
+}
+
+// otherServer is a server that is not of this package.
+type otherServer struct {
+	flight.BaseFlightServer
+	put func(flight.FlightService_DoPutServer) error
+	get []*frame // the answer to DoGet
+}
+
+func (s *otherServer) DoPut(stream flight.FlightService_DoPutServer) error { return s.put(stream) }
+
+func (s *otherServer) DoGet(_ *flight.Ticket, stream flight.FlightService_DoGetServer) error {
+	for _, f := range s.get {
+		if err := stream.Send(&flight.FlightData{DataHeader: f.header, DataBody: f.body.Materialize()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serveOther starts a server, and returns a client of it.
+func serveOther(t *testing.T, s *otherServer, o ClientOptions) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	flight.RegisterFlightServiceServer(g, s)
+	go func() { _ = g.Serve(l) }()
+	t.Cleanup(g.Stop)
+	return connect(t, l.Addr().String(), o)
+}
+
+// A server may answer each batch by more than it reads, and the client goes on.
+func TestAServerThatAnswersEachBatch(t *testing.T) {
+	var batches atomic.Int64
+	c := serveOther(t, &otherServer{put: func(stream flight.FlightService_DoPutServer) error {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				return nil // the end of the stream
+			}
+			batches.Add(1)
+			if err := stream.Send(&flight.PutResult{AppMetadata: make([]byte, 32<<10)}); err != nil {
+				return err
+			}
+		}
+	}}, ClientOptions{BatchBytes: 4096, Window: minWindow})
+	r, err := c.Put(t.Context(), "x", patterned(t, core.TypeUint8, 4<<20))
+	if err != nil || r.Batches != 1024 || batches.Load() != 1025 {
+		t.Errorf("%+v, %d messages: %v", r, batches.Load(), err)
+	}
+}
+
+// A server that ends the call early, with or without an error, has not got the tensor.
+func TestAServerThatEndsEarly(t *testing.T) {
+	for _, answer := range []error{nil, status.Error(codes.AlreadyExists, "no")} {
+		c := serveOther(t, &otherServer{put: func(flight.FlightService_DoPutServer) error { return answer }}, ClientOptions{BatchBytes: 4096})
+		_, err := c.Put(t.Context(), "x", patterned(t, core.TypeUint8, 8<<20))
+		want := core.ErrInvalid
+		if answer != nil {
+			want = core.ErrExists
+		}
+		coretest.WantError(t, err, want, fmt.Sprint("an early end: ", answer))
+	}
 }
