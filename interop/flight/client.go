@@ -116,9 +116,25 @@ func (c *Client) Get(ctx context.Context, name string, d core.Device, rows ...in
 	if err != nil {
 		return nil, Report{}, fromStatus(ctx, call, err)
 	}
-	r := receiver{call: call, device: d, limit: c.o.TensorBytes, reserve: func(int64) error { return nil }}
+	asFor := func(shape []int64) error {
+		if len(rows) != 0 && (len(shape) == 0 || shape[0] != unknown && shape[0] != rows[1]-rows[0]) {
+			return fail(core.ErrInvalid, call, "rows %d to %d were asked for, but a tensor of shape %v arrived", rows[0], rows[1], shape)
+		}
+		return nil
+	}
+	r := receiver{
+		call: call, device: d, limit: c.o.TensorBytes,
+		reserve: func(int64) error { return nil },
+		accept:  func(k *kind) error { return asFor(k.shape) },
+	}
 	defer r.drop()
 	t, err := r.receive(ctx, announced, func(f *frame) error { return fromStatus(ctx, call, stream.RecvMsg(f)) })
+	if err == nil {
+		if err = asFor(t.Shape()); err != nil { // of a sender that did not tell the number before
+			_ = t.Close()
+			t = nil
+		}
+	}
 	r.report.Time = time.Since(begin)
 	return t, r.report, err
 }

@@ -488,3 +488,27 @@ func TestAServerThatEndsEarly(t *testing.T) {
 		coretest.WantError(t, err, want, fmt.Sprint("an early end: ", answer))
 	}
 }
+
+// A server that sends other rows than were asked for is not believed, whether it tells their number before or not.
+func TestAServerThatSendsOtherRows(t *testing.T) {
+	d, x := openCPU(t), patterned(t, core.TypeUint8, 10, 3)
+	told := sentFrames(t, x, 1<<20)
+	silent := slices.Clone(told)
+	silent[0] = &frame{header: schemaHeader(typed(t, arrow.PrimitiveTypes.Uint8, []int64{3}, ""))}
+	for what, frames := range map[string][]*frame{"told": told, "silent": silent} {
+		c := serveOther(t, &otherServer{get: frames}, ClientOptions{})
+		for _, rows := range [][]int64{{2, 4}, {0, 0}, {0, 11}, {4, 2}} {
+			_, _, err := c.Get(t.Context(), "x", d, rows...)
+			coretest.WantError(t, err, core.ErrInvalid, fmt.Sprint(what, rows))
+		}
+		got, _, err := c.Get(t.Context(), "x", d, 20, 30)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		wantSame(t, got, x)
+		_ = got.Close()
+	}
+	c := serveOther(t, &otherServer{get: sentFrames(t, patterned(t, core.TypeUint8), 64)}, ClientOptions{})
+	_, _, err := c.Get(t.Context(), "x", d, 0, 1)
+	coretest.WantError(t, err, core.ErrInvalid, "a tensor without axes")
+}
