@@ -50,7 +50,8 @@ import (
 //
 // If Convert fails while it converts, some elements of dst are already converted.
 func Convert(ctx context.Context, dst, src *Tensor) error {
-	return convert(ctx, "Convert", dst, src, Scaling{})
+	_, err := convert(ctx, "Convert", dst, src, Scaling{})
+	return err
 }
 
 // AsType returns a new row-major tensor with the elements of t converted to another type. If

@@ -42,34 +42,32 @@ type staged struct {
 }
 
 // convertStaged converts src to dst, which lie in the memory of the buffers to and from, at
-// least one of them on a device. A conversion exists.
-func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from *Buffer, scaling Scaling) error {
+// least one of them on a device. A conversion exists. The result is that of convert.
+func convertStaged(ctx context.Context, call string, dst, src *Tensor, to, from *Buffer, scaling Scaling) (by Device, err error) {
 	s := &staged{ctx: ctx, call: call, to: dst.owner(to), from: src.owner(from)}
 	defer s.close()
 	if scaling.IsZero() && (s.to == nil || s.from == nil || reflect.TypeOf(s.to).Comparable() && s.to == s.from) {
 		if done, err := s.copy(dst, src, from); done || err != nil {
-			return err
+			return nil, err
 		}
 	}
-	for _, try := range []func() (bool, error){
-		func() (bool, error) { return s.byDevice(dst, src, scaling) },
-		func() (bool, error) { return s.inViews(dst, src, to, from, scaling) },
-	} {
-		if done, err := try(); done || err != nil {
-			return err
-		}
+	if by, err := s.byDevice(dst, src, scaling); by != nil || err != nil {
+		return by, err
+	}
+	if done, err := s.inViews(dst, src, to, from, scaling); done || err != nil {
+		return nil, err
 	}
 	if s.from == nil {
 		if err := src.waitFor(ctx, from, forReading); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if s.to == nil {
 		if err := dst.waitFor(ctx, to, forWriting); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return inParts(dst, src, scaling, staging.PieceBytes, s.piece)
+	return nil, inParts(dst, src, scaling, staging.PieceBytes, s.piece)
 }
 
 func (s *staged) close() {

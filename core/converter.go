@@ -73,37 +73,37 @@ func converter(d Device, dst, src DType, s Scaling) Converter {
 	return nil
 }
 
-// byDevice has a device convert, and reports true, if one can: where both tensors lie, or where one lies and
+// byDevice has a device convert, and returns it, if one can: where both tensors lie, or where one lies and
 // fewer bytes go there before the conversion, or come from there after it, than without. If the device has no memory
 // for that, or finds only now that it does not support it, the host is to convert, also what is converted already.
-func (s *staged) byDevice(dst, src *Tensor, scaling Scaling) (done bool, err error) {
-	d, by := s.to, s.near
+func (s *staged) byDevice(dst, src *Tensor, scaling Scaling) (by Device, err error) {
+	d, how := s.to, s.near
 	switch {
 	case s.to == nil:
 		d = s.from
 		if dst.NumBytes() >= src.NumBytes() {
-			return false, nil
+			return nil, nil
 		}
 	case s.from == nil:
 		if src.NumBytes() >= dst.NumBytes() {
-			return false, nil
+			return nil, nil
 		}
 	case !reflect.TypeOf(s.to).Comparable() || s.to != s.from:
-		return false, nil
+		return nil, nil
 	default:
-		by = func(_ Device, c Converter, dst, src *Tensor, scaling Scaling) error {
+		how = func(_ Device, c Converter, dst, src *Tensor, scaling Scaling) error {
 			return c.ConvertOn(s.ctx, nil, dst, src, scaling)
 		}
 	}
 	c := converter(d, dst.dtype, src.dtype, scaling)
 	if c == nil {
-		return false, nil
+		return nil, nil
 	}
-	err = by(d, c, dst, src, scaling)
+	err = how(d, c, dst, src, scaling)
 	if errors.Is(err, ErrNotSupported) || errors.Is(err, ErrOutOfMemory) {
-		return false, nil
+		return nil, nil
 	}
-	return true, err
+	return d, err
 }
 
 // viewed returns t as the host sees it, if its device prefers that the host converts and the host can use the

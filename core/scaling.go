@@ -102,6 +102,12 @@ func (s Scaling) part(axis int, start, stop int64) Scaling {
 // Convert and of [Scaling.Check], and ErrDType if s is not zero and an element is complex,
 // has several lanes, or is packed with others in a byte.
 func ConvertScaled(ctx context.Context, dst, src *Tensor, s Scaling) error {
+	_, err := convert(ctx, "ConvertScaled", dst, src, s)
+	return err
+}
+
+// ConvertBy is ConvertScaled, and returns the device that converted, nil if that was the host.
+func (privateCore) ConvertBy(ctx context.Context, dst, src *Tensor, s Scaling) (Device, error) {
 	return convert(ctx, "ConvertScaled", dst, src, s)
 }
 
@@ -118,34 +124,34 @@ func scalable(call string, tensors ...*Tensor) error {
 	return nil
 }
 
-// convert is Convert and ConvertScaled.
-func convert(ctx context.Context, call string, dst, src *Tensor, s Scaling) error {
+// convert is Convert and ConvertScaled. It returns the device that converted, nil if that was the host.
+func convert(ctx context.Context, call string, dst, src *Tensor, s Scaling) (by Device, err error) {
 	to, err := convertibleBuffer(dst, call)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, err := convertibleBuffer(src, call)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := checkConversion(call, dst, src, s)
 	if err != nil || src.NumElements() == 0 {
-		return err
+		return nil, err
 	}
 	if err := apart(call, dst, src, to, from); err != nil {
-		return err
+		return nil, err
 	}
 	if !dst.id.Type.HostAccessible() || !src.id.Type.HostAccessible() {
 		return convertStaged(ctx, call, dst, src, to, from, s)
 	}
 	if err := src.waitFor(ctx, from, forReading); err != nil {
-		return err
+		return nil, err
 	}
 	if err := dst.waitFor(ctx, to, forWriting); err != nil {
-		return err
+		return nil, err
 	}
 	err = p.run(ctx, call, dst, src, dst.first(to), src.first(from))
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
-	return err
+	return nil, err
 }

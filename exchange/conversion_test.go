@@ -178,7 +178,7 @@ func TestConversionFails(t *testing.T) {
 					coretest.CheckNoLeaks(t)
 					b, d := slowDevice(t, coretest.Options{Converts: converts})
 					pixels := frame(t, 8, 9)
-					failed := b.Fail(call, n, core.ErrOutOfMemory)
+					failed := b.Fail(call, n, core.ErrDeviceLost)
 					x, _, err := exchange.To(t.Context(), pixels, d, exchange.Options{Convert: &toPlanes})
 					if err == nil {
 						err = x.WaitReady(t.Context())
@@ -190,5 +190,69 @@ func TestConversionFails(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// What a device has no memory for as a whole, or does not support after all, core converts: the device in parts, or the
+// host. The report says so.
+func TestConversionFallsBack(t *testing.T) {
+	pixels := frame(t, 36, 67)
+	planes := expected(t, pixels, toPlanes)
+	bytes := expected(t, planes, fromPlanes)
+	small, large := bytes.NumBytes(), planes.NumBytes()
+	for _, c := range []struct {
+		what   string
+		to     bool // moves to the device, instead of back
+		from   bool // moves from the device
+		call   string
+		times  int // how many of the first calls fail
+		err    error
+		by     bool // the device converts parts
+		copied int64
+	}{
+		{"no memory for the source", true, false, "Alloc", 1, core.ErrOutOfMemory, true, small + large},
+		{"no memory for the source, nor for a part", true, false, "ConvertOn", 2, core.ErrOutOfMemory, false, large},
+		{"no memory for the result", false, true, "Alloc", 1, core.ErrOutOfMemory, true, small + large},
+		{"not supported, to the device", true, false, "ConvertOn", 2, core.ErrNotSupported, false, large},
+		{"not supported, from the device", false, true, "ConvertOn", 2, core.ErrNotSupported, false, small},
+		{"not supported, within the device", true, true, "ConvertOn", 2, core.ErrNotSupported, false, small + large},
+		{"a copy to the device is not supported", true, false, "Copy", 1, core.ErrNotSupported, true, small + large},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			coretest.CheckNoLeaks(t)
+			b, d := slowDevice(t, coretest.Options{Converts: true})
+			src, want, how := pixels, planes, &toPlanes
+			if !c.to {
+				src, want, how = planes, bytes, &fromPlanes
+			}
+			if c.from {
+				src, _ = to(t, src, d, exchange.Options{Copy: exchange.Always})
+			}
+			on := host(t)
+			if c.to {
+				on = d
+			}
+			var failed []func() bool
+			for range c.times {
+				failed = append(failed, b.Fail(c.call, 1, c.err))
+			}
+			got, r := to(t, src, on, exchange.Options{Convert: how})
+			for n, f := range failed {
+				if !f() {
+					t.Errorf("%s was not called %d times", c.call, n+1)
+				}
+			}
+			same(t, c.what, on, got, want)
+			by := core.CPU
+			if c.by {
+				by = d.ID()
+			}
+			if r.Converted != by || r.BytesCopied != c.copied || len(r.Steps()) != 1 {
+				t.Errorf("%v converted and %d bytes were copied, want %v and %d: %s", r.Converted, r.BytesCopied, by, c.copied, r)
+			}
+			if list := r.Refused(); len(list) != 1 || !strings.Contains(list[0].Reason, c.err.Error()) {
+				t.Errorf("the report does not say why the device did not convert at once: %s", r)
+			}
+		})
 	}
 }

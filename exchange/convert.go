@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -87,8 +88,11 @@ type converting struct {
 	view   *core.Tensor // the source with the axes of the result
 	dtype  core.DType   // of the result
 	bytes  int64        // of the result
+	owner  core.Device  // of the source; nil if the host accesses it, or the device is not opened
 	site   site
 	report Report
+
+	refused []Refusal // why devices do not convert
 }
 
 // beginConversion checks and plans a move with a conversion. The caller calls end.
@@ -137,19 +141,18 @@ func (c *converting) plan() error {
 	if from.Type.HostAccessible() {
 		owner = nil
 	}
-	var refused []Refusal
+	c.owner = owner
 	can := func(d core.Device) bool {
 		err := c.canConvert(d, scaling)
 		if err != nil {
-			refused = append(refused, Refusal{Mechanism: Direct, What: fmt.Sprintf("%v converts", d.ID()), Reason: err.Error()})
+			c.refuse(fmt.Sprintf("%v converts", d.ID()), err.Error())
 		}
 		return err == nil
 	}
 	less := c.bytes < c.src.NumBytes()
 	switch {
 	case c.wanted() != to.Type && !to.Type.HostAccessible():
-		refused = append(refused, Refusal{Mechanism: Direct, What: fmt.Sprintf("%v converts", to),
-			Reason: fmt.Sprintf("Options.Alloc asks for memory of type %v", c.wanted())})
+		c.refuse(fmt.Sprintf("%v converts", to), fmt.Sprintf("Options.Alloc asks for memory of type %v", c.wanted()))
 	case owner == c.dst && to == from:
 		if can(c.dst) {
 			c.site = atDestination
@@ -161,6 +164,19 @@ func (c *converting) plan() error {
 	case owner != nil && !less && can(owner):
 		c.site = atSource
 	}
+	c.describe(nil)
+	return nil
+}
+
+// refuse notes why a device does not convert.
+func (c *converting) refuse(what, reason string) {
+	c.refused = append(c.refused, Refusal{Mechanism: Direct, What: what, Reason: reason})
+}
+
+// describe makes the report for the site. by is the device that converted instead of the host, in parts where only one
+// side lies on it.
+func (c *converting) describe(by core.Device) {
+	from, owner, to := c.src.DeviceID(), c.owner, c.dst.ID()
 	types := fmt.Sprintf("%v to %v", c.src.DType(), c.dtype)
 	moved := []Step{}
 	r := &c.report
@@ -170,7 +186,14 @@ func (c *converting) plan() error {
 		r.Converted = core.CPU
 		r.Mechanism = Direct
 		what := fmt.Sprintf("the host converts %s, from memory of %v to memory of %v", types, from, to)
-		if owner != nil && !to.Type.HostAccessible() {
+		switch {
+		case by != nil:
+			r.Converted = by.ID()
+			what = fmt.Sprintf("%v converts %s, from memory of %v to memory of %v", by.ID(), types, from, to)
+			if owner != c.dst {
+				r.BytesCopied += c.src.NumBytes()
+			}
+		case owner != nil && !to.Type.HostAccessible():
 			r.Mechanism, r.BytesCopied = Staged, c.bytes+c.src.NumBytes()
 		}
 		moved = append(moved, Step{What: what, Bytes: r.BytesCopied})
@@ -188,8 +211,7 @@ func (c *converting) plan() error {
 			Step{What: fmt.Sprintf("move the %v to %v", c.dtype, to), Bytes: c.bytes})
 		r.BytesCopied += c.bytes
 	}
-	r.account = &account{plan: aliased.plan, converted: moved, notConverted: refused}
-	return nil
+	r.account = &account{plan: aliased.plan, converted: moved, notConverted: c.refused}
 }
 
 // canConvert returns nil if d converts, and better than the host.
@@ -224,33 +246,66 @@ func (c *converting) run(ctx context.Context) (*core.Tensor, error) {
 		}
 	}
 	scaling := c.o.Convert.scaling()
-	switch c.site {
-	case atDestination:
-		return c.converted(ctx, scaling)
-	case atSource:
-		near, err := c.on(ctx, c.view.Device(), core.AllocOptions{})
-		if err != nil {
-			return nil, err
+	if c.site != onHost {
+		result, err := c.onDevice(ctx, scaling)
+		if err == nil || !c.fallsBack(err) {
+			return result, err
 		}
-		defer near.Close()
-		if err := c.convertOn(ctx, c.view.Device(), near, c.view, scaling); err != nil {
-			return nil, err
-		}
-		rest := c.rest()
-		rest.o.Alloc = c.o.Alloc
-		rest.src = near
-		t, _, err := rest.to(ctx)
-		return t, err
 	}
 	result, err := c.on(ctx, c.dst, c.alloc())
 	if err != nil {
 		return nil, err
 	}
-	if err := core.ConvertScaled(ctx, result, c.view, scaling); err != nil {
+	by, err := privateCore.ConvertBy(ctx, result, c.view, scaling)
+	if err != nil {
 		_ = result.Close()
 		return nil, err
 	}
+	if by != nil {
+		c.describe(by)
+	}
 	return result, nil
+}
+
+// fallsBack reports whether core is to convert after a device failed with err, as core.ConvertScaled does by itself: the
+// device has no memory for the whole tensor, or finds only now that it does not support the conversion. It notes that in
+// the report.
+func (c *converting) fallsBack(err error) bool {
+	if !errors.Is(err, core.ErrNotSupported) && !errors.Is(err, core.ErrOutOfMemory) {
+		return false
+	}
+	from := c.src.DeviceID()
+	if c.owner == nil && !from.Type.HostAccessible() {
+		return false // core cannot copy from there
+	}
+	by := c.dst.ID()
+	if c.site == atSource {
+		by = from
+	}
+	c.refuse(fmt.Sprintf("%v converts the tensor as a whole", by), err.Error())
+	c.site = onHost
+	c.describe(nil)
+	return true
+}
+
+// onDevice converts at the site, which is a device.
+func (c *converting) onDevice(ctx context.Context, scaling core.Scaling) (*core.Tensor, error) {
+	if c.site == atDestination {
+		return c.converted(ctx, scaling)
+	}
+	near, err := c.on(ctx, c.view.Device(), core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer near.Close()
+	if err := c.convertOn(ctx, c.view.Device(), near, c.view, scaling); err != nil {
+		return nil, err
+	}
+	rest := c.rest()
+	rest.o.Alloc = c.o.Alloc
+	rest.src = near
+	t, _, err := rest.to(ctx)
+	return t, err
 }
 
 // converted moves the source to the destination and converts it there.

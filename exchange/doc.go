@@ -41,6 +41,9 @@
 //   - the host, if no device can, or if the device is the processor of the host. From memory
 //     of a device it converts in pieces, so that it needs little memory.
 //
+// If the device that was planned has no memory for the whole tensor, or does not support the conversion after
+// all, [core.ConvertScaled] converts: a device in parts, or the host.
+//
 // The report says where that was, in [Report.Converted] and its steps. [Report.Refused] has
 // the reason why a device did not convert.
 //

@@ -12,6 +12,7 @@ var privateCore = private.Core.(interface {
 	Addressed(core.DeviceType) bool
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
 	CapabilityOf(pointer any) core.Capabilities
+	ConvertBy(ctx context.Context, dst, src *core.Tensor, s core.Scaling) (core.Device, error)
 	CopyAll(ctx context.Context, d core.Device, s core.Stream, dst, src []*core.Tensor) error
 	LastWrite(*core.Buffer) core.Event
 	MechanismNames() []string
