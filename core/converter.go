@@ -14,8 +14,8 @@ type Converter interface {
 	// ConvertOn enqueues on s what ConvertScaled does. Both tensors lie in memory of the
 	// device. ConvertOn keeps the order of work as [Device.Copy] does: it waits for the last
 	// write to src and for all work on dst, and is recorded on both. If s is nil, it returns
-	// when the elements are converted. The caller still owns the tensors, and may close them
-	// at once. ConvertOn returns the errors of ConvertScaled, of CanConvert and of Copy.
+	// when the elements are converted. The caller still owns the tensors and the slices of the
+	// scaling, and may close and change them at once. ConvertOn returns the errors of ConvertScaled, of CanConvert and of Copy.
 	ConvertOn(ctx context.Context, s Stream, dst, src *Tensor, scaling Scaling) error
 	// PrefersHost reports whether the host should convert nevertheless where it can: the
 	// device is the processor of the host, which converts faster without the API.

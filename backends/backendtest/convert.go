@@ -25,7 +25,7 @@ var convertCases = []Case{
 	},
 	{
 		Name:  "convert/order",
-		Rule:  "core.Converter.ConvertOn: waits for the last write of src and for all work on dst; the work becomes the last write of dst and a use of src, which may be closed",
+		Rule:  "core.Converter.ConvertOn: waits for the last write of src and for all work on dst; the work becomes the last write of dst and a use of src, which may be closed; the numbers of the scaling may be changed when ConvertOn has returned",
 		Needs: core.CapConvert | core.CapAsync,
 		run:   caseConvertOrder,
 	},
@@ -170,6 +170,7 @@ func caseConvertOrder(e *env) {
 	src = e.upload(content)
 	release, sure := e.hold(second)
 	e.check(c.ConvertOn(e.ctx, second, dst, src, scaling), "ConvertOn")
+	scaling.Scale[0], scaling.Offset[0] = 100, 100 // which belong to the caller again
 	if sure && e.isDone(dst.Ready()) {
 		e.Errorf("dst is ready before the conversion has begun")
 	}

@@ -3,6 +3,7 @@ package coretest
 import (
 	"context"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -37,6 +38,7 @@ func (d *Device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	if dst.NumElements() == 0 {
 		return nil
 	}
+	scaling.Scale, scaling.Offset = slices.Clone(scaling.Scale), slices.Clone(scaling.Offset) // the work runs later
 	return d.onStream(ctx, call, s, func(s *Stream) error {
 		return d.backend.options.Submit(ctx, s, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
 			to, from, err := locateBoth(dst, src, d.backend.locate)

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"context"
-	"iter"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
@@ -26,20 +26,20 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	return d.Convert(ctx, s, dst, src, scaling, func(q *queue, to, from *object) error {
 		every := gpucopy.MetalLimits()
 		limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: every.OffsetAlignment, Groups: every.Groups[0]}
-		return q.Add(item{Commands: &conversion{to, from, gpuconvert.Plan(dst, src, scaling, limits)}})
+		return q.Add(item{Commands: &conversion{to, from, slices.Collect(gpuconvert.Plan(dst, src, scaling, limits))}})
 	})
 }
 
 // conversion is commands that convert.
 type conversion struct {
 	dst, src   *object
-	dispatches iter.Seq[gpuconvert.Dispatch]
+	dispatches []gpuconvert.Dispatch // planned at once: the scaling belongs to the caller
 }
 
 func (x *conversion) Submit(q *queue, i item) error { return q.submit(i, x) }
 
 func (x *conversion) encode(e *encoding) error {
-	for part := range x.dispatches {
+	for _, part := range x.dispatches {
 		constants := unsafe.Slice((*byte)(unsafe.Pointer(&part.Constants)), unsafe.Sizeof(part.Constants))
 		err := e.dispatch(kernel{gpuconvert.Kernel, gpuconvert.MSL, gpuconvert.GroupSize}, place{x.dst, part.Dst.Offset}, place{x.src, part.Src.Offset},
 			constants, [3]uint32{part.Groups, 1, 1})
