@@ -24,6 +24,7 @@ type device struct {
 	limits  gpucopy.Limits
 	most    int64 // maxBufferSize
 	cpu     bool  // the device is the processor
+	picks   bool  // the host makes strided copies, as far as it can: as a rule where shaders are slow, on the processor
 	streams devicebase.Lending[*stream.Queue]
 
 	pipelines struct {
@@ -58,7 +59,7 @@ var (
 
 // newDevice makes a device that owns native.
 func newDevice(native *wgpu.Device, info core.Properties, limits wgpu.Limits, cpu bool) *device {
-	d := &device{native: native, cpu: cpu, limits: limitsOf(limits, cpu), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
+	d := &device{native: native, cpu: cpu, picks: cpu, limits: limitsOf(limits, cpu), most: limits.BufferSize, buffers: make(map[wgpu.Handle]*buffer)}
 	d.pipelines.made = make(map[gpucopy.Shader]wgpu.Handle)
 	d.Init(d, info)
 	d.Lost = native.Lost

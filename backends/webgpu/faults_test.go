@@ -125,6 +125,13 @@ func life(ctx context.Context) (errs []error) {
 	copied(b, turned(a))
 	copied(host, b)
 	copied(turned(host), b)
+	// On a processor, the host picks the elements of larger copies.
+	wide := func() *core.Tensor {
+		return tensor(core.Empty(ctx, d, core.TypeUint8, []int64{90, 90}, core.AllocOptions{}))
+	}
+	x, y, there := wide(), wide(), tensor(tensor(core.FromSlice(make([]uint8, 8100))).Reshape(90, 90))
+	copied(x, turned(y))
+	copied(there, turned(x))
 	if a != nil {
 		odd, other := tensor(a.Slice(0, 1, 4, 1)), tensor(a.Slice(0, 15, 18, 1)) // 90 bytes from byte 30 and from byte 450
 		copied(odd, other)

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy/gpucopytest"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
@@ -47,7 +48,7 @@ func (s *shaders) free() {
 func (s *shaders) Run(t testing.TB, plan []gpucopy.Dispatch) {
 	t.Helper()
 	for i, b := range s.buffers {
-		if err := s.write(b, 0, uintptr(unsafe.Pointer(&s.host[i][0])), int64(len(s.host[i]))); err != nil {
+		if err := s.write(b, uintptr(unsafe.Pointer(&s.host[i][0])), copyplan.Copy{Elem: int64(len(s.host[i]))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,9 +63,9 @@ func (s *shaders) Run(t testing.TB, plan []gpucopy.Dispatch) {
 	if err != nil {
 		t.Fatalf("%+v: %v", plan, err)
 	}
-	err = s.read(s.buffers[0], 0, int64(len(s.host[0])), func(host uintptr, first, size int64) error {
-		copy(s.host[0][first:][:size], unsafe.Slice(*(**byte)(unsafe.Pointer(&host)), size))
-		return nil
+	whole := copyplan.Copy{Elem: int64(len(s.host[0]))}
+	err = s.read(s.buffers[0], picked(whole, copyplan.Source, s.buffers[0].size), func(host uintptr, pick copyplan.Copy) error {
+		return runCopy(uintptr(unsafe.Pointer(&s.host[0][0])), host, pick)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +109,7 @@ func BenchmarkTiles(b *testing.B) {
 			opened := open(b)
 			defer closeDevice(b, opened)
 			d := opened.(*device)
+			d.picks = false
 			tensor := func(shape ...int64) *core.Tensor {
 				t, err := core.Empty(b.Context(), d, c.dtype, shape, core.AllocOptions{})
 				if err != nil {
