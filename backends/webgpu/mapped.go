@@ -3,6 +3,7 @@
 package webgpu
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
@@ -199,8 +200,8 @@ func (d *device) read(src *buffer, list []part, f func(host uintptr, pick copypl
 // readback is a buffer that the device fills and the host reads.
 type readback struct {
 	*buffer
-	mapping *wgpu.Work
-	size    int64
+	copies, mapping *wgpu.Work // the library waits for brief copies, and not for a mapping
+	size            int64
 }
 
 // beginRead submits copies into a buffer, which record records, and begins to map size bytes of it. The caller calls endRead.
@@ -210,9 +211,11 @@ func (d *device) beginRead(size int64, record func(e *wgpu.Encoder, into wgpu.Ha
 		return nil, err
 	}
 	x := &readback{buffer: b, size: size}
-	err = d.native.SubmitBefore("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) { record(e, b.handle) })
-	if err == nil { // the mapping waits for the copies
-		x.mapping, err = d.native.Map(b.handle, b.usage, size)
+	x.copies, err = d.native.Submit("wgpuCommandEncoderCopyBufferToBuffer", func(e *wgpu.Encoder) { record(e, b.handle) })
+	if err == nil {
+		if x.mapping, err = d.native.Map(b.handle, b.usage, size); err != nil {
+			x.copies.Drop()
+		}
 	}
 	if err != nil {
 		release(b.handle) // it may be mapped
@@ -223,7 +226,7 @@ func (d *device) beginRead(size int64, record func(e *wgpu.Encoder, into wgpu.Ha
 
 // endRead calls f with the host address of what was copied, and gives the buffer back.
 func (d *device) endRead(x *readback, f func(host uintptr) error) error {
-	if err := wait(x.mapping, nil); err != nil {
+	if err := cmp.Or(wait(x.copies, nil), wait(x.mapping, nil)); err != nil {
 		release(x.handle) // it may be mapped, and Unmap fails if it is not
 		return err
 	}

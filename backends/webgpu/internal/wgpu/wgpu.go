@@ -347,7 +347,7 @@ func (d *Device) Submit(call string, f func(*Encoder)) (*Work, error) {
 	return w, nil
 }
 
-// SubmitBefore is Submit of commands that nobody waits for, but for what is submitted or mapped later.
+// SubmitBefore is Submit of commands that nobody waits for, but for what is submitted later. It is for tests.
 func (d *Device) SubmitBefore(call string, f func(*Encoder)) error { return d.submit(call, f, nil) }
 
 // submit records and submits commands, and asks for a callback if w is not nil.
