@@ -72,7 +72,7 @@ var liveConns = live.NewCounter("remote.Conn")
 func newConn(ctx context.Context, socket net.Conn, o Options, admit func(context.Context) error, host string, shared *offers) (*Conn, error) {
 	c := &Conn{
 		options: o, raw: socket, next: 1,
-		inbound: make(map[uint64]*inbound), requester: newRequester(), server: newServer(),
+		inbound: make(map[uint64]*inbound), requester: newRequester(), server: newServer(o.Limits.Requests),
 		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), polling: make(chan struct{}, 1), ended: make(chan struct{}), heard: make(chan struct{}),
 	}
 	c.shared = shared

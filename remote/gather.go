@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -100,12 +101,13 @@ type supplier struct {
 	report SourceReport
 }
 
-// link is the connection of the sources with one address.
+// link is a connection, which the sources with one address share, or those with one Conn.
 type link struct {
 	once sync.Once
-	own  bool // the gathering closes it
+	own  bool // the gathering makes it, and closes it
 	conn *Conn
 	err  error
+	turn chan struct{} // has one element for each request: each message of the peer would wake all that wait in ask
 }
 
 // gathering is a tensor whose rows come from several sources.
@@ -144,7 +146,7 @@ func newGathering(ctx context.Context, sources []Part, device core.Device, o Opt
 		return nil, invalid("Gather", "the device is nil")
 	}
 	g := &gathering{moved: Report{Mechanism: exchange.Direct}, began: time.Now()}
-	limit, links, rows := int64(maxBytes), map[string]*link{}, int64(0)
+	limit, links, given, rows := int64(maxBytes), map[string]*link{}, map[*Conn]*link{}, int64(0)
 	for i, s := range sources {
 		d, _, err := readDescription(s.Descriptor)
 		if err != nil {
@@ -155,7 +157,10 @@ func newGathering(ctx context.Context, sources []Part, device core.Device, o Opt
 		case s.Conn != nil && s.Conn.raw == nil:
 			return nil, noConn("Gather")
 		case s.Conn != nil:
-			x.link = &link{conn: s.Conn}
+			if given[s.Conn] == nil {
+				given[s.Conn] = &link{conn: s.Conn}
+			}
+			x.link = given[s.Conn]
 			limit = min(limit, s.Conn.options.Limits.Bytes)
 		case d.Address == "":
 			return nil, invalid("Gather", "source %d has no address: it is an offer of a connection, so set Conn", i)
@@ -271,11 +276,10 @@ func (g *gathering) divide() {
 	}
 	g.left = len(g.portions)
 	for _, s := range g.suppliers {
-		for i := range g.portions {
-			if p := &g.portions[i]; p.first >= s.At && p.first+p.count <= s.At+s.Stop-s.Start {
-				s.mine = append(s.mine, i)
-				p.sources++
-			}
+		i := sort.Search(len(g.portions), func(k int) bool { return g.portions[k].first >= s.At })
+		for ; i < len(g.portions) && g.portions[i].first < s.At+s.Stop-s.Start; i++ {
+			s.mine = append(s.mine, i)
+			g.portions[i].sources++
 		}
 	}
 	if g.inOrder {
@@ -375,13 +379,21 @@ func (g *gathering) take(s *supplier) (int, bool) {
 			g.mu.Unlock()
 			return 0, false
 		}
+		complete := true
 		for k := range s.mine {
-			if at := (s.next + k) % len(s.mine); g.portions[s.mine[at]].state == missing {
+			at := (s.next + k) % len(s.mine)
+			p := &g.portions[s.mine[at]]
+			if p.state == missing {
 				s.next = at + 1
-				g.portions[s.mine[at]].state = asking
+				p.state = asking
 				g.mu.Unlock()
 				return s.mine[at], true
 			}
+			complete = complete && p.state == there
+		}
+		if complete { // what others ask for meanwhile need not wake this worker
+			g.mu.Unlock()
+			return 0, false
 		}
 		changed := g.watch()
 		g.mu.Unlock()
@@ -499,6 +511,10 @@ func (g *gathering) fetch(ctx context.Context, s *supplier, i int) (r Report, er
 	g.mu.Lock()
 	s.report.Peer = c.Peer().String()
 	g.mu.Unlock()
+	if err := c.explain(c.lock(ctx, s.link.turn)); err != nil {
+		return r, err
+	}
+	defer func() { <-s.link.turn }()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := c.explain(c.fetchInto(ctx, &q, m, rows, &r))
 		if err == nil || !g.early(s, err) {
@@ -512,17 +528,19 @@ func (g *gathering) fetch(ctx context.Context, s *supplier, i int) (r Report, er
 	}
 }
 
-// open connects to the address, the first time, and returns the connection.
+// open connects to the address, the first time, unless the program has connected, and returns the connection.
 func (k *link) open(ctx context.Context, address string, o Options) (*Conn, error) {
-	if !k.own {
-		return k.conn, nil
-	}
 	k.once.Do(func() {
-		within, cancel := context.WithTimeout(ctx, o.KeepAlive)
-		defer cancel()
-		k.conn, k.err = Dial(within, address, o)
-		if k.err != nil && ctx.Err() == nil && within.Err() != nil {
-			k.err = core.Errorf(causeError{core.ErrClosed, os.ErrDeadlineExceeded}, "remote", "Dial", "%s has not answered for %v: %v", address, o.KeepAlive, k.err)
+		if k.own {
+			within, cancel := context.WithTimeout(ctx, o.KeepAlive)
+			defer cancel()
+			k.conn, k.err = Dial(within, address, o)
+			if k.err != nil && ctx.Err() == nil && within.Err() != nil {
+				k.err = core.Errorf(causeError{core.ErrClosed, os.ErrDeadlineExceeded}, "remote", "Dial", "%s has not answered for %v: %v", address, o.KeepAlive, k.err)
+			}
+		}
+		if k.err == nil {
+			k.turn = make(chan struct{}, k.conn.mostRequests())
 		}
 	})
 	return k.conn, k.err

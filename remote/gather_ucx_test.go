@@ -137,6 +137,38 @@ func TestGatherParts(t *testing.T) {
 	}
 }
 
+// One connection has the rows of many parts, in another order.
+func TestGatherManyParts(t *testing.T) {
+	const n = 500 // more than the peer serves at the same time
+	a, b := connect(t, Options{})
+	f := offer(t, a, row(t, 2*n, 1), OfferOptions{})
+	var parts []Part
+	for i := range int64(n) {
+		parts = append(parts, Part{Descriptor: f.Descriptor(), Conn: b, Start: 2 * i, Stop: 2*i + 2, At: 2 * (n - 1 - i)})
+	}
+	x, r, err := Gather(t.Context(), parts, host(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	for i := range int64(n) {
+		if r.Sources[i].Err != nil || r.Sources[i].Bytes == 0 {
+			t.Errorf("source %d: %+v", i, r.Sources[i])
+		}
+		got, err := x.Slice(0, parts[i].At, parts[i].At+2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := f.tensor.Slice(0, parts[i].Start, parts[i].Stop, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, got, want)
+		got.Close()
+		want.Close()
+	}
+}
+
 func TestGatherKindsOfTensors(t *testing.T) {
 	d := host(t)
 	keep := coretest.Keep(t)

@@ -240,7 +240,7 @@ func (l *Listener) Close() error {
 
 // Dial connects to a listener. The caller closes the result.
 //
-// Dial returns ctx's error; core.ErrInvalid if an option is wrong; the errors of [Available]; and core.ErrClosed if nobody
+// Dial returns ctx's error; core.ErrInvalid if an option or the address is wrong; the errors of [Available]; and core.ErrClosed if nobody
 // listens at the address, one side does not accept the other one, or the peer ends. If ctx has no deadline, a peer that does not answer
 // ends Dial after 30 seconds, and so does UCX if it cannot reach the peer.
 func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
@@ -260,6 +260,9 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) { // that of ctx, which package net may notice earlier
 			return nil, context.DeadlineExceeded
+		}
+		if address == "" || errors.As(err, new(*net.AddrError)) {
+			return nil, core.Errorf(causeError{core.ErrInvalid, err}, "remote", "Dial", "%q is no address, such as \"10.0.0.7:7470\": %v", address, err)
 		}
 		return nil, core.Errorf(causeError{core.ErrClosed, err}, "remote", "Dial", "no connection to %s: %v: start the process that listens there", address, err)
 	}

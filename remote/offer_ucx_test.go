@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -391,6 +392,29 @@ func TestRequestsEndWithTheirContext(t *testing.T) {
 	if err := x.WaitIdle(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// More calls than the peer serves wait, and none is refused: the peer learns that a request is fulfilled later than the caller,
+// who then makes the next one.
+func TestMoreCallsThanThePeerServes(t *testing.T) {
+	d := host(t)
+	a, b := connect(t, Options{Limits: Limits{Requests: 2}})
+	x := row(t, 16<<10, 1)
+	f := offer(t, a, x, OfferOptions{})
+	var calls sync.WaitGroup
+	for range 16 {
+		calls.Go(func() {
+			for range 100 {
+				y, _, err := b.Fetch(t.Context(), f.Descriptor(), d)
+				if err != nil {
+					t.Errorf("Fetch returned %v", err)
+					return
+				}
+				y.Close()
+			}
+		})
+	}
+	calls.Wait()
 }
 
 // requested returns how many requests c has made.

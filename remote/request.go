@@ -205,8 +205,7 @@ const maxWithin = 365 * 24 * time.Hour
 // ask gives a request its number, when both sides permit another one, and the time that ctx leaves. In, if not nil, is what comes for
 // it. The limit of this side bounds the messages that answer requests, for which its worker has room.
 func (c *Conn) ask(ctx context.Context, q *request, in *inbound) (*asked, error) {
-	most := min(c.peer.limits.Requests, c.options.Limits.Requests)
-	if err := c.await(ctx, func() bool { return len(c.asking) < most }); err != nil {
+	if err := c.await(ctx, func() bool { return len(c.asking) < c.mostRequests() }); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()
@@ -223,6 +222,9 @@ func (c *Conn) ask(ctx context.Context, q *request, in *inbound) (*asked, error)
 	}
 	return a, nil
 }
+
+// mostRequests returns how many requests may be made at the same time.
+func (c *Conn) mostRequests() int { return min(c.peer.limits.Requests, c.options.Limits.Requests) }
 
 // forget ends a request.
 func (c *Conn) forget(q *request) {

@@ -14,10 +14,14 @@ type server struct {
 	own     offers  // of this connection
 	shared  *offers // of the listener that has accepted the connection; nil if there is none
 	putting map[uint64]*inbound
-	serving int
+	serving int           // requests that have begun or wait
+	begun   chan struct{} // has one element for each request that has begun
 }
 
-func newServer() server { return server{putting: make(map[uint64]*inbound)} }
+// newServer returns a server that serves so many requests at the same time.
+func newServer(requests int) server {
+	return server{putting: make(map[uint64]*inbound), begun: make(chan struct{}, requests)}
+}
 
 var errGone = core.Errorf(core.ErrClosed, "remote", "request", "the offer has ended, or there was none")
 
@@ -67,7 +71,8 @@ func (c *Conn) serve(k control, payload []byte) error {
 	var in *inbound
 	c.mu.Lock()
 	switch {
-	case c.serving >= c.options.Limits.Requests:
+	case c.serving >= 2*cap(c.begun):
+		// The peer may know that a request is fulfilled before this process does, and make the next one: as many wait.
 		err = core.Errorf(core.ErrOutOfMemory, "remote", "request", "%d requests are served already", c.serving)
 	case k == controlPut && c.putting[q.id] != nil:
 		c.mu.Unlock()
@@ -96,14 +101,19 @@ func (c *Conn) serve(k control, payload []byte) error {
 		}()
 		ctx, over := c.bound(&q)
 		defer over()
-		var err error
-		switch k {
-		case controlFetch:
-			err = c.serveFetch(ctx, &q, f, t)
-		case controlSum:
-			err = c.serveSum(ctx, &q, f, t)
-		default:
-			err = c.servePut(ctx, &q, f, t, in)
+		err := c.lock(ctx, c.begun)
+		if err == nil {
+			defer func() { <-c.begun }()
+			switch k {
+			case controlFetch:
+				err = c.serveFetch(ctx, &q, f, t)
+			case controlSum:
+				err = c.serveSum(ctx, &q, f, t)
+			default:
+				err = c.servePut(ctx, &q, f, t, in)
+			}
+		}
+		if in != nil {
 			c.leave(in)
 		}
 		if err != nil {

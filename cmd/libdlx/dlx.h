@@ -987,7 +987,7 @@ DLX_API dlx_status dlx_remote_listener_serve(dlx_remote_listener *listener, int6
 DLX_API dlx_status dlx_remote_listener_close(dlx_remote_listener *listener, dlx_error *error);
 
 /* Connects to the process that listens at an address. The caller closes the connection. Blocks for at most 30 seconds. Fails
- * with DLX_ERR_INVALID if an option is wrong, and with DLX_ERR_CLOSED if no process listens there; native_code is then the
+ * with DLX_ERR_INVALID if an option or the address is wrong, and with DLX_ERR_CLOSED if no process listens there; native_code is then the
  * errno; or if one of the processes does not accept the other one. */
 DLX_API dlx_status dlx_remote_connect(const char *address, const dlx_remote_options *options, int64_t timeout_ns,
 	dlx_remote_connection **connection, dlx_error *error);

@@ -164,8 +164,14 @@ def test_what_is_wrong() -> None:
         for timeout in (0, -1, float("nan")):
             with pytest.raises(ValueError, match="timeout"):
                 c.receive(timeout=timeout)
-        with pytest.raises(ValueError, match="not a device"):
-            c.receive("nonsense")
+        for device in ("nonsense", "cpu\0", "cpu\0:1"):
+            with pytest.raises(ValueError, match="not a device"):
+                c.receive(device)
+        for seconds in (0, -1.0, float("inf"), 10**400):
+            with pytest.raises(ValueError, match="timeout is"):
+                remote.fetch(listener.offer(t), token=TOKEN, timeout=seconds)
+            with pytest.raises(ValueError, match="lease is"):
+                listener.offer(t, lease=seconds)
         with pytest.raises(MemoryError, match="permits 1048576"):
             c.send(np.zeros(1 << 20))
         for wrong in (b"", b"nonsense", bytes(900), bytes(1 << 20)):
@@ -188,6 +194,10 @@ def test_options() -> None:
         ({"token": b"short"}, ValueError),
         ({"token": b""}, ValueError),
         ({"token": "text of sixteen bytes"}, TypeError),
+        ({"token": 32}, TypeError),  # bytes(32) is a token that everybody knows
+        ({"token": [1] * 32}, TypeError),
+        ({"insecure": "no"}, TypeError),
+        ({"insecure": 2}, TypeError),
         ({"token": TOKEN, "insecure": True}, ValueError),
         ({"token": TOKEN, "tensors": -1}, ValueError),
         ({"token": TOKEN, "requests": 1025}, ValueError),
@@ -202,8 +212,11 @@ def test_options() -> None:
             with pytest.raises(error):
                 call("127.0.0.1:0", **wrong)  # type: ignore[operator]
     for address in ("nonsense", "127.0.0.1:99999", "a\0b"):
-        with pytest.raises((ValueError, OSError)):
-            remote.listen(address, token=TOKEN)
+        for call in (remote.listen, remote.connect):
+            with pytest.raises(ValueError):
+                call(address, token=TOKEN)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="keep_alive is 0"):
+        remote.listen("127.0.0.1:0", token=TOKEN, keep_alive=0)
     with pytest.raises(ValueError, match="loopback"):
         remote.listen("0.0.0.0:0", insecure=True)
     with remote.listen("127.0.0.1:0", insecure=True, spin=0.001) as listener:
@@ -498,6 +511,7 @@ def test_arguments_of_a_wrong_type() -> None:
             lambda: c.checksum(descriptor, rows=(1, 3)),
             lambda: remote.gather([part._replace(rows=2)]),
             lambda: listener.offer(a, name=b"bytes"),
+            lambda: listener.offer(a, writable="no"),
             lambda: listener.offer(a, address=b"127.0.0.1:1"),
             lambda: listener.relay(descriptor, listener.address, 0),
             lambda: listener.relay(descriptor, listener.address.encode(), 0),
@@ -522,6 +536,30 @@ def test_another_thread_withdraws() -> None:
         for _ in range(100):  # more than the number at which it looks
             listener.offer(b"abc")
         del listener._offers[withdrawn]
+
+
+@needs_ucx
+def test_another_thread_closes_the_listener() -> None:
+    """The handle of an offer that was made while another thread closed the listener."""
+    with pair() as (_, __, listener):
+        offered = listener.offer(b"abc")
+        handle = listener._offers.pop(offered)
+        listener.close()
+        listener._keep(offered, handle)  # what offer does last
+        assert not listener._offers
+        with pytest.raises(ValueError, match="closed"):
+            dlx._C.remote_offer_ended(handle)
+
+
+@needs_ucx
+def test_many_threads() -> None:
+    """More calls at the same time than the other process serves wait, and none is refused."""
+    with pair(requests=2) as (c, _, listener):
+        descriptor = listener.offer(np.zeros(1 << 14))
+        for join in [in_thread(lambda: [c.fetch(descriptor, timeout=LIMIT) for _ in range(50)]) for _ in range(16)]:
+            assert len(join()) == 50
+        parts = [remote.Part(descriptor, i << 14, None, c) for i in range(100)]
+        assert remote.gather(parts)[0].shape == (100 << 14,)
 
 
 @needs_ucx

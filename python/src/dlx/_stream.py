@@ -13,13 +13,13 @@ _DEFAULT = {"cuda": 1}
 """What DLPack calls the default stream, of which the API has the handle 0."""
 
 
-def _nanoseconds(timeout: float | None) -> int:
-    """Return a limit of libdlx, where 0 is none."""
-    if timeout is None:
+def _nanoseconds(seconds: float | None, name: str = "timeout") -> int:
+    """Return a time as libdlx takes it, where 0 is None."""
+    if seconds is None:
         return 0
-    if not 0 < timeout < 2**33:
-        raise ValueError(f"dlx: timeout is {timeout!r}: pass a positive number of seconds, or None for no limit")
-    return max(int(timeout * 1e9), 1)
+    if not 0 < seconds < 2**33:
+        raise ValueError(f"dlx: {name} is {seconds!r}: pass a positive number of seconds, or None")
+    return max(int(seconds * 1e9), 1)
 
 
 def _number(external: object, device: Device) -> int:

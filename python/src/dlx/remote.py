@@ -123,8 +123,8 @@ def _options(
     limits: tuple[SupportsIndex, SupportsIndex, SupportsIndex],
 ) -> _Options:
     """Return the options as the extension takes them; limits are those of bytes, tensors and requests."""
-    if isinstance(token, str):
-        raise TypeError("dlx: token is a str: pass bytes, such as those of secrets.token_bytes(32)")
+    if not (token is None or isinstance(token, (bytes, bytearray, memoryview))):  # bytes(32) would be 32 zeros
+        raise TypeError(f"dlx: token is of {type(token)}: pass bytes, such as those of secrets.token_bytes(32)")
     size, tensors, requests = map(operator.index, limits)
     if not (0 <= size < 1 << 63 and 0 <= tensors <= 1 << 16 and 0 <= requests <= 1 << 10):
         raise ValueError(
@@ -134,8 +134,8 @@ def _options(
         raise ValueError(f"dlx: spin is {spin!r}: 0 to 3600 seconds are possible")
     secret = None if token is None else bytes(token)
     certificate, private, authorities, name = (None if x is None else os.fsencode(x) for x in (cert, key, ca, server_name))
-    times = _nanoseconds(keep_alive), int(spin * 1e9)
-    return (secret, certificate, private, authorities, name, *times, size, tensors, requests, bool(insecure))
+    times = _nanoseconds(keep_alive, "keep_alive"), int(spin * 1e9)
+    return (secret, certificate, private, authorities, name, *times, size, tensors, requests, insecure)
 
 
 def _tensor(x: object) -> tuple[_C.Tensor, int]:
@@ -227,10 +227,16 @@ class _Offering(Owner):
         if writable and copied:
             raise BufferError(f"dlx: a copy of {type(x)} would be overwritten: pass a tensor, or what has __dlpack__")
         self._forget()
-        where, named = _text("address", address), _text("name", name) or None
-        offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, _nanoseconds(lease), writable, where, named)
-        self._offers[descriptor] = offer
+        where, named, ends = _text("address", address), _text("name", name) or None, _nanoseconds(lease, "lease")
+        offer, descriptor = _C.remote_offer(self._open(), self._of_connection, t, ends, writable, where, named)
+        self._keep(descriptor, offer)
         return descriptor
+
+    def _keep(self, descriptor: bytes, offer: int) -> None:
+        """Keep the handle of an offer until its end."""
+        self._offers[descriptor] = offer
+        if self._handle is None:  # another thread has closed the owner, maybe before it could close this handle
+            self.withdraw(descriptor)
 
     def _forget(self) -> None:
         """Close the handles of offers that have ended, if there are many."""
@@ -456,7 +462,7 @@ class Listener(_Offering):
         (tensor, report), (offer, own) = _C.remote_relay(
             self._open(), d, addresses, number, most, device, _nanoseconds(timeout)
         )
-        self._offers[own] = offer
+        self._keep(own, offer)
         return tensor, own, _report(report)
 
     def _close_handle(self, handle: int) -> None:
@@ -514,7 +520,8 @@ def connect(
     """Connect to the process that listens at an address. The options are those of listen.
 
     server_name is the name in the certificate of the listener, by default the host of the address. ConnectionRefusedError is raised
-    if no process listens there, or one of the processes does not accept the other one, such as for another token.
+    if no process listens there, or one of the processes does not accept the other one, such as for another token, and ValueError for
+    wrong options, and for a text that is no address.
     """
     options = _options(token, cert, key, ca, server_name, insecure, keep_alive, spin, (size, tensors, requests))
     return Connection(_C.remote_connect(address, options, _nanoseconds(timeout)))
@@ -544,25 +551,13 @@ def fetch(
 
     It raises what connect and Connection.fetch raise. Programs that fetch more keep a connection.
     """
-    end = 0.0 if timeout is None else time.monotonic() + timeout
+    limit, began = _nanoseconds(timeout), time.monotonic()
     address = describe(descriptor).address
     if not address:
         raise ValueError("dlx: the descriptor has no address: it is of an offer of a connection, so use that connection")
-    with connect(
-        address,
-        token=token,
-        cert=cert,
-        key=key,
-        ca=ca,
-        server_name=server_name,
-        insecure=insecure,
-        size=size,
-        requests=requests,
-        keep_alive=keep_alive,
-        spin=spin,
-        timeout=timeout,
-    ) as connection:
-        left = None if timeout is None else max(end - time.monotonic(), 1e-9)
+    options = _options(token, cert, key, ca, server_name, insecure, keep_alive, spin, (size, 0, requests))
+    with Connection(_C.remote_connect(address, options, limit)) as connection:
+        left = None if timeout is None else max(timeout - (time.monotonic() - began), 1e-9)
         return connection.fetch(descriptor, device, rows=rows, timeout=left)
 
 

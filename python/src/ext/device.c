@@ -82,7 +82,7 @@ int parse_device(PyObject *device, DLDevice *d) {
     PyObject *bytes = text == NULL ? NULL : PyUnicode_AsUTF8String(text);
     const char *s = bytes == NULL ? NULL : PyBytes_AsString(bytes);
     int status = -1;
-    if (s != NULL && parse(s, d))
+    if (s != NULL && strlen(s) == (size_t)PyBytes_Size(bytes) && parse(s, d)) // a NUL would end it
         status = 0;
     else if (s != NULL)
         PyErr_Format(PyExc_ValueError, "dlx: %R is not a device; examples: \"cpu\", \"cuda:0\", \"vulkan\"", device);

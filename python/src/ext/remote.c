@@ -47,12 +47,13 @@ static int text_or_null(PyObject *o, const char **text) {
 // options_read reads a tuple: a token, three paths and a name, each as bytes or None, two times in nanoseconds, three limits,
 // and whether the connection is insecure. The tuple keeps what o points to.
 static int options_read(State *s, PyObject *tuple, dlx_remote_options *o) {
-    PyObject *token, *cert, *key, *ca, *name;
+    PyObject *token, *cert, *key, *ca, *name, *flag;
     long long keep_alive, spin, bytes;
     int tensors, requests, insecure;
     *o = (dlx_remote_options){.poll = check_signals, .poll_context = (void *)s->ended};
-    if (!PyArg_ParseTuple(tuple, "OOOOOLLLiip", &token, &cert, &key, &ca, &name, &keep_alive, &spin, &bytes, &tensors,
-                          &requests, &insecure) ||
+    if (!PyArg_ParseTuple(tuple, "OOOOOLLLiiO", &token, &cert, &key, &ca, &name, &keep_alive, &spin, &bytes, &tensors,
+                          &requests, &flag) ||
+        parse_flag(flag, "insecure", &insecure) != 0 ||
         text_or_null(cert, &o->cert_file) != 0 || text_or_null(key, &o->key_file) != 0 ||
         text_or_null(ca, &o->ca_file) != 0 || text_or_null(name, &o->server_name) != 0)
         return -1;
@@ -69,7 +70,7 @@ static int options_read(State *s, PyObject *tuple, dlx_remote_options *o) {
     o->limit_bytes = bytes;
     o->limit_tensors = tensors;
     o->limit_requests = requests;
-    o->insecure = insecure;
+    o->insecure = insecure == 1;
     return 0;
 }
 
@@ -384,7 +385,7 @@ static PyObject *offered(const struct GoLib *go, dlx_remote_offer *offer) {
 // whether it is writable, and an address and a name as bytes or None. It returns an offer and its descriptor.
 static PyObject *remote_offer(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *number, *o, *address, *name;
+    PyObject *number, *o, *address, *name, *flag;
     int of_connection, writable;
     long long lease;
     void *owner;
@@ -393,7 +394,8 @@ static PyObject *remote_offer(PyObject *module, PyObject *args) {
     dlx_remote_offer *offer = NULL;
     dlx_error e;
     dlx_status status;
-    if (!PyArg_ParseTuple(args, "OpOLpOO:remote_offer", &number, &of_connection, &o, &lease, &writable, &address, &name) ||
+    if (!PyArg_ParseTuple(args, "OpOLOOO:remote_offer", &number, &of_connection, &o, &lease, &flag, &address, &name) ||
+        parse_flag(flag, "writable", &writable) != 0 ||
         text_or_null(address, &options.address) != 0 || text_or_null(name, &options.name) != 0 ||
         go_handle(number, &owner, &go) != 0)
         return NULL;
@@ -401,7 +403,7 @@ static PyObject *remote_offer(PyObject *module, PyObject *args) {
     if (tensor == NULL)
         return NULL;
     options.lease_ns = lease;
-    options.writable = writable;
+    options.writable = writable == 1;
     Py_BEGIN_ALLOW_THREADS
     status = of_connection ? go->remote_connection_offer(owner, tensor, &options, &offer, &e)
                            : go->remote_listener_offer(owner, tensor, &options, &offer, &e);
