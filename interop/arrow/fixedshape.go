@@ -50,6 +50,9 @@ func NewFixedShapeType(value arrow.DataType, shape []int64, dimNames []string, p
 	}
 	t := &FixedShapeType{shape: l.Shape(), dimNames: slices.Clone(dimNames)}
 	if len(permutation) != 0 {
+		if len(permutation) != len(shape) { // any number may come from a peer: do not print them
+			return nil, core.Errorf(core.ErrInvalid, backend, call, "a permutation of %d numbers for %d axes", len(permutation), len(shape))
+		}
 		if _, err := l.Permute(permutation...); err != nil {
 			return nil, core.Errorf(core.ErrInvalid, backend, call, "%v is not a permutation of %d axes", permutation, len(shape))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/dlx-go/dlx/core"
 	"google.golang.org/grpc/codes"
@@ -35,7 +36,18 @@ var codesOf = []struct {
 	{core.ErrClosed, codes.Unavailable},
 }
 
-// toStatus returns the error that a server sends for err.
+// maxText bounds the bytes of the text of an error that a server sends. Some clients take only 8 KiB of headers.
+const maxText = 2048
+
+// shorten cuts a text.
+func shorten(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText-len("...")], "") + "..."
+}
+
+// toStatus returns the error that a server sends for err, with at most maxText bytes of its text.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -45,10 +57,10 @@ func toStatus(err error) error {
 	}
 	for _, x := range codesOf {
 		if errors.Is(err, x.err) {
-			return status.Error(x.code, err.Error())
+			return status.Error(x.code, shorten(err.Error()))
 		}
 	}
-	return status.Error(codes.Internal, err.Error())
+	return status.Error(codes.Internal, shorten(err.Error()))
 }
 
 // sentinels are the errors for the codes of a call whose context has not ended.

@@ -128,6 +128,12 @@ func TestRefusedTensors(t *testing.T) {
 	coretest.WantError(t, s.Offer("x", wide), core.ErrLayout, "offering a long row")
 	_, err = c.Put(t.Context(), "x", wide)
 	coretest.WantError(t, err, core.ErrLayout, "putting a long row")
+	for _, rows := range []int64{0, 1} { // the server has the same limit for what it takes
+		long := patterned(t, core.TypeFloat32, rows, 251)
+		coretest.WantError(t, s.Offer("x", long), core.ErrLayout, "offering a long row")
+		_, err = connect(t, address, ClientOptions{}).Put(t.Context(), "x", long)
+		coretest.WantError(t, err, core.ErrInvalid, "putting a long row")
+	}
 	fits := patterned(t, core.TypeFloat32, 1, 250)
 	for _, name := range []string{"", "\xff", string(make([]byte, 1025))} {
 		coretest.WantError(t, s.Offer(name, fits), core.ErrInvalid, "a name")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/endian"
@@ -511,4 +512,19 @@ func TestAServerThatSendsOtherRows(t *testing.T) {
 	c := serveOther(t, &otherServer{get: sentFrames(t, patterned(t, core.TypeUint8), 64)}, ClientOptions{})
 	_, _, err := c.Get(t.Context(), "x", d, 0, 1)
 	coretest.WantError(t, err, core.ErrInvalid, "a tensor without axes")
+}
+
+// What a client sends does not come back as a long text.
+func TestLongErrors(t *testing.T) {
+	for _, sentinel := range []error{core.ErrInvalid, io.ErrClosedPipe} {
+		text := status.Convert(toStatus(fmt.Errorf("%w: %s", sentinel, strings.Repeat("ä", maxText)))).Message()
+		if len(text) > maxText || len(text) < maxText-4 || !utf8.ValidString(text) || !strings.HasSuffix(text, "ä...") {
+			t.Errorf("%d bytes: %q", len(text), text)
+		}
+	}
+	const parameters = `{"shape":[1],"permutation":[0%s]}`
+	header := schemaHeader(raw(arrow.FixedSizeListOf(1, arrow.PrimitiveTypes.Int32), "arrow.fixed_shape_tensor", fmt.Sprintf(parameters, strings.Repeat(",0", 1000))))
+	if _, err := readSchema("test", header); err == nil || len(err.Error()) > 300 {
+		t.Error(err)
+	}
 }

@@ -106,6 +106,15 @@ func (k *kind) rowElements() int64 {
 // rowBytes returns the bytes of a row, at least 1.
 func (k *kind) rowBytes() int64 { return k.rowElements() * sizeOf(k.dtype) }
 
+// checkRow returns an error if a row has more bytes than a message may have. That counts without rows, too, so that what
+// can be put can also be offered and got.
+func (k *kind) checkRow(call string, limit int64) error {
+	if k.rowBytes() > limit {
+		return fail(core.ErrLayout, call, "a row of the tensor has %d bytes, more than the %d of a message: reshape it so that it has more and smaller rows", k.rowBytes(), limit)
+	}
+	return nil
+}
+
 // bytes returns the bytes of n rows, or false if that is no number.
 func (k *kind) bytes(n int64) (int64, bool) {
 	if n < 0 || n > math.MaxInt64/k.rowBytes() {

@@ -34,8 +34,8 @@ func (s *sender) send(ctx context.Context, t *core.Tensor, descriptor []byte, pu
 	if err != nil {
 		return r, err
 	}
-	if k.rowBytes() > s.limit {
-		return r, fail(core.ErrLayout, s.call, "a row of the tensor has %d bytes, more than the %d of a message: reshape it so that it has more and smaller rows", k.rowBytes(), s.limit)
+	if err := k.checkRow(s.call, s.limit); err != nil {
+		return r, err
 	}
 	if err := put(&frame{descriptor: descriptor, header: k.header()}); err != nil {
 		return r, err

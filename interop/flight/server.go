@@ -110,8 +110,8 @@ func (s *Server) Offer(name string, t *core.Tensor) error {
 	if err != nil {
 		return err
 	}
-	if k.rowBytes() > s.o.Limits.Message {
-		return fail(core.ErrLayout, call, "a row of the tensor has %d bytes, more than Limits.Message, %d: reshape it so that it has more and smaller rows", k.rowBytes(), s.o.Limits.Message)
+	if err := k.checkRow(call, s.o.Limits.Message); err != nil {
+		return err
 	}
 	x, err := t.Share()
 	if err != nil {

@@ -127,6 +127,9 @@ func (v *service) DoPut(stream flight.FlightService_DoPutServer) error {
 		call: call, device: o.Device, limit: o.Limits.TensorBytes,
 		reserve: func(n int64) error { return v.s.reserve(call, n) },
 		accept: func(k *kind) error {
+			if err := k.checkRow(call, o.Limits.Message); err != nil {
+				return err
+			}
 			if err := v.s.claim(call, name); err != nil {
 				return err
 			}
