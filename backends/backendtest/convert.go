@@ -218,4 +218,19 @@ func caseConvertErrors(e *env) {
 		e.wantError(c.ConvertOn(e.ctx, nil, dst, host, core.Scaling{}), core.ErrDevice, "ConvertOn from memory of the host")
 	}
 	e.wantBytes(raw, content, "dst after the refused conversions")
+
+	// Kernels have few axes. What has too many that do not merge may be refused, but not in the middle.
+	shape, strides := make([]int64, 18), make([]int64, 18)
+	for i := range shape {
+		shape[i], strides[i] = 2, 1<<i
+	}
+	many, across := e.onDevice(e.newImage(core.TypeFloat32, 0, shape, nil, 0)), e.onDevice(e.newImage(core.TypeUint8, 0, shape, strides, 0))
+	before := e.memoryOf(many)
+	if err := c.ConvertOn(e.ctx, nil, many, across, core.Scaling{Scale: []float32{2}}); err != nil {
+		e.wantError(err, core.ErrNotSupported, "ConvertOn of 18 axes")
+		if !bytes.Equal(e.memoryOf(many), before) {
+			e.Errorf("ConvertOn of 18 axes fails, and dst has changed")
+		}
+	}
+	_, _ = many.Close(), across.Close()
 }

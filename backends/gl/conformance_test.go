@@ -20,7 +20,7 @@ func TestConformanceOfAGPU(t *testing.T) {
 // Shaders reach so little of a buffer that larger copies take several dispatches.
 func TestConformanceWithSmallBlocks(t *testing.T) {
 	backendtest.Run(t, func(tb testing.TB) core.Device {
-		return openAs(tb, func(f *contextInfo) { f.software, f.blockSize = false, 64<<10 })
+		return openAs(tb, func(f *contextInfo) { f.software, f.blockSize = false, 128<<10 })
 	}, backendtest.Options{Variant: 1, Variants: 3})
 }
 

@@ -28,8 +28,12 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	}
 	defer d.Drop()
 	limits := gpuconvert.Limits{Range: d.info.blockSize, Alignment: d.info.blockAlign, Groups: d.info.groups[0]}
-	var list []dispatch
-	for x := range gpuconvert.Plan(dst, src, scaling, limits) {
+	dispatches, err := gpuconvert.Plan(dst, src, scaling, limits)
+	if err != nil {
+		return err
+	}
+	list := make([]dispatch, 0, len(dispatches))
+	for _, x := range dispatches {
 		for _, side := range []struct {
 			w gpuconvert.Window
 			o operand

@@ -33,7 +33,12 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 			Alignment: max(d.physical.StorageAlignment, 4),
 			Groups:    d.physical.MaxGroups[0],
 		}
-		for part := range gpuconvert.Plan(dst, src, scaling, limits) {
+		dispatches, err := gpuconvert.Plan(dst, src, scaling, limits)
+		if err != nil {
+			return err
+		}
+		list := make([]*conversion, len(dispatches))
+		for i, part := range dispatches {
 			x := &conversion{to.operand(), from.operand(), p, part.Constants, part.Groups}
 			for _, side := range []struct {
 				o *driver.Operand
@@ -45,6 +50,9 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 				}
 				side.o.Offset, side.o.Range = side.w.Offset, side.w.Size
 			}
+			list[i] = x
+		}
+		for _, x := range list { // nothing is refused from here on
 			if err := q.Add(item{Commands: x}); err != nil {
 				return err
 			}

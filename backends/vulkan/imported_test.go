@@ -428,3 +428,33 @@ func TestTheTimelineOfARenderer(t *testing.T) {
 		t.Errorf("the renderer's semaphore has the value %d, error %v", v, err)
 	}
 }
+
+// A conversion whose last dispatch cannot have its window is refused before the first one is enqueued.
+func TestConversionsAreRefusedBeforeTheyBegin(t *testing.T) {
+	r, d := wrapped(t)
+	b := r.all
+	b.Size = 1021 // not a multiple of 4
+	m, err := r.byDescriptor(d, b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(r.mapped, pattern(rendererBytes, 7))
+	shape := []int64{2, 2, 2, 2, 2, 2}
+	strides := []int64{1, 5, 480, 20, 60, 240} // more axes than a dispatch has, and the last element at the end
+	src := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: shape, Strides: strides, Offset: 1020 - (1 + 5 + 480 + 20 + 60 + 240)}))
+	dst := keep(t)(core.Empty(t.Context(), d, core.TypeFloat32, shape, core.AllocOptions{}))
+	raw, err := dst.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := keep(t)(core.NewTensor(raw, core.Spec{DType: core.TypeUint8, Shape: []int64{4 * 64}}))
+	before := pattern(4*64, 8)
+	put(t, d, all, before)
+	err = d.(core.Converter).ConvertOn(t.Context(), nil, dst, src, core.Scaling{Scale: []float32{2}})
+	if !errors.Is(err, core.ErrNotSupported) {
+		t.Errorf("%v, want ErrNotSupported", err)
+	}
+	if !bytes.Equal(get(t, d, all), before) {
+		t.Error("a part was converted")
+	}
+}

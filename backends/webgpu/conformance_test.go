@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) { backendtest.Run(t, open, backendtest.Option
 func TestConformanceWithSmallRanges(t *testing.T) {
 	backendtest.Run(t, func(tb testing.TB) core.Device {
 		d := open(tb)
-		d.(*device).limits.StorageRange, d.(*device).picks = 64<<10, false
+		d.(*device).limits.StorageRange, d.(*device).picks = 128<<10, false
 		return d
 	}, backendtest.Options{Variant: 0, Variants: 3})
 }

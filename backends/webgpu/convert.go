@@ -44,8 +44,12 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 		return err
 	}
 	to, from := p.Dst.buffer, p.Src.buffer
-	var list []launch
-	for x := range gpuconvert.Plan(dst, src, scaling, gpuconvert.Limits{Range: d.limits.StorageRange, Alignment: max(d.limits.OffsetAlignment, unit), Groups: d.limits.Groups[0]}) {
+	dispatches, err := gpuconvert.Plan(dst, src, scaling, gpuconvert.Limits{Range: d.limits.StorageRange, Alignment: max(d.limits.OffsetAlignment, unit), Groups: d.limits.Groups[0]})
+	if err != nil {
+		return err
+	}
+	list := make([]launch, 0, len(dispatches))
+	for _, x := range dispatches {
 		list = append(list, launch{
 			pipeline, wgpu.Range{Buffer: to.handle, Offset: x.Dst.Offset, Size: x.Dst.Size}, wgpu.Range{Buffer: from.handle, Offset: x.Src.Offset, Size: x.Src.Size},
 			unsafe.Slice((*byte)(unsafe.Pointer(&x.Constants)), unsafe.Sizeof(x.Constants)), [3]uint32{x.Groups, 1, 1},

@@ -73,22 +73,27 @@ func (d *device) convertApart(ctx context.Context, q *queue, dst, src operand, s
 // convert is ConvertOn with checked operands, which one command may use. The event of the conversion also reports the
 // errors of tasks.
 func (d *device) convert(ctx context.Context, q *queue, dst, src operand, scaling core.Scaling, tasks ...*hostTask) error {
-	w := &conversion{queue: cmp.Or(q, d.own), dst: dst, src: src, scaling: scaling, tasks: tasks}
+	limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: 8, Groups: 1 << 22}
+	dispatches, err := gpuconvert.Plan(dst.tensor, src.tensor, scaling, limits)
+	if err != nil {
+		return err
+	}
+	w := &conversion{queue: cmp.Or(q, d.own), dst: dst, src: src, dispatches: dispatches, tasks: tasks}
 	submit := stream.Submit
 	if q == nil {
 		submit = stream.SubmitAndWait
 	}
-	err := submit(ctx, w.queue, []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}, w.enqueue)
+	err = submit(ctx, w.queue, []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}, w.enqueue)
 	return cmp.Or(w.failed, err)
 }
 
 // conversion is a conversion whose arguments were checked.
 type conversion struct {
-	queue    *queue
-	dst, src operand
-	scaling  core.Scaling
-	tasks    []*hostTask // see convert
-	failed   error       // why a command could not be enqueued
+	queue      *queue
+	dst, src   operand
+	dispatches []gpuconvert.Dispatch
+	tasks      []*hostTask // see convert
+	failed     error       // why a command could not be enqueued
 }
 
 // enqueue enqueues the launches. If one fails, its error is kept in failed: those before it may run, and need their event.
@@ -107,8 +112,7 @@ func (w *conversion) enqueue() error {
 
 // commands enqueues the launches. w.queue.mu is held.
 func (w *conversion) commands() error {
-	limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: 8, Groups: 1 << 22}
-	for part := range gpuconvert.Plan(w.dst.tensor, w.src.tensor, w.scaling, limits) {
+	for _, part := range w.dispatches {
 		if err := w.queue.device.converter.launch(w.queue, w.dst.mem, w.src.mem, part); err != nil {
 			return err
 		}

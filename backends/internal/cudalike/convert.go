@@ -44,7 +44,11 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 			return d.Errorf(core.ErrLayout, call, "the memory of %v is not aligned for its type: use a Clone", o.tensor)
 		}
 	}
-	w := &conversion{queue: q, dst: p.Dst, src: p.Src, scaling: scaling}
+	dispatches, err := gpuconvert.Plan(dst, src, scaling, gpuconvert.Limits{Range: math.MaxInt32, Alignment: 8, Groups: math.MaxInt32})
+	if err != nil {
+		return err
+	}
+	w := &conversion{queue: q, dst: p.Dst, src: p.Src, dispatches: dispatches}
 	if q != nil {
 		return w.submit(ctx, false)
 	}
@@ -63,9 +67,9 @@ func bytesOf(o operand) (first uintptr, size int64) {
 
 // conversion is a conversion whose arguments were checked.
 type conversion struct {
-	queue    *queue
-	dst, src operand
-	scaling  core.Scaling
+	queue      *queue
+	dst, src   operand
+	dispatches []gpuconvert.Dispatch
 }
 
 // submit enqueues the launches. With waits, the caller waits for earlier work and for them.
@@ -79,8 +83,8 @@ func (w *conversion) submit(ctx context.Context, waits bool) error {
 func (w *conversion) enqueue() error {
 	q := w.queue
 	d := q.device
-	limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: 8, Groups: math.MaxInt32}
-	for part := range gpuconvert.Plan(w.dst.tensor, w.src.tensor, w.scaling, limits) {
+	for i := range w.dispatches {
+		part := &w.dispatches[i]
 		s := q.launch(d.kernels.converter, [3]uint32{part.Groups, 1, 1}, gpuconvert.GroupSize,
 			w.dst.base+uintptr(part.Dst.Offset), w.src.base+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants))
 		if err := d.check(s, "a conversion of %d elements", part.Constants.Count*part.Constants.Channels); err != nil {

@@ -59,7 +59,11 @@ func converted(t *testing.T, launch launcher, to, from core.DType, s core.Scalin
 	if err := core.ConvertScaled(t.Context(), tensor(want, to, nil), src, s); err != nil {
 		t.Fatal(err)
 	}
-	for d := range gpuconvert.Plan(dst, src, s, gpuconvert.Limits{Range: 1 << 30, Alignment: 8, Groups: 2}) {
+	list, err := gpuconvert.Plan(dst, src, s, gpuconvert.Limits{Range: 1 << 30, Alignment: 8, Groups: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
 		if err := launch(d, got, input); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@ package gpuconvert
 
 import (
 	"cmp"
-	"iter"
+	"fmt"
 	"math"
 	"slices"
 
@@ -16,9 +16,11 @@ const (
 	// MaxChannels is how many elements along the axis of the channels an invocation converts.
 	MaxChannels = 4
 	// MaxNumbers is how many numbers a Scale or an Offset may have. Each dispatch has those of MaxChannels indices, or of
-	// one if they lie far apart, and all dispatches are prepared at once. Where there are more, the host converts. Axes beyond
-	// MaxAxes that do not merge with others need more dispatches, too; they have no bound.
+	// one if they lie far apart, and all dispatches are prepared at once. Where there are more, the host converts.
 	MaxNumbers = 4096
+	// MaxDispatches is how many dispatches a conversion may have: those of MaxNumbers that lie far apart. Axes beyond MaxAxes
+	// that do not merge with others need many, too. The host converts where there would be more.
+	MaxDispatches = MaxNumbers
 	// GroupSize is how many invocations a group has.
 	GroupSize = 64
 )
@@ -162,8 +164,9 @@ func newConversion(dst, src *core.Tensor, s core.Scaling) conversion {
 }
 
 // Plan divides a conversion, which [Supports] admits and has elements, into dispatches that do not depend on each
-// other. The offsets of the tensors count from the start of their buffers.
-func Plan(dst, src *core.Tensor, s core.Scaling, l Limits) iter.Seq[Dispatch] {
+// other. The offsets of the tensors count from the start of their buffers. Plan fails with ErrNotSupported if there would
+// be more than [MaxDispatches]. Callers call it before they enqueue anything. The dispatches do not refer to the numbers of s.
+func Plan(dst, src *core.Tensor, s core.Scaling, l Limits) ([]Dispatch, error) {
 	c := newConversion(dst, src, s)
 	reach := min(l.Range, 1<<31) - 2*l.Alignment
 	group := int64(MaxChannels)
@@ -172,18 +175,47 @@ func Plan(dst, src *core.Tensor, s core.Scaling, l Limits) iter.Seq[Dispatch] {
 	} else {
 		reach -= span
 	}
-	return func(yield func(Dispatch) bool) {
-		for first := int64(0); first < c.channel.N; first += group {
-			part := c.axes
-			part.Dst += first * c.channel.Dst
-			part.Src += first * c.channel.Src
-			for p := range part.Split(copyplan.Limits{Rank: MaxAxes, Count: 1 << 31, Reach: reach}) {
-				if !yield(c.dispatch(p, first, min(group, c.channel.N-first), l)) {
-					return
-				}
+	tooMany := func() ([]Dispatch, error) {
+		why := "its parts and channels are too many"
+		if n := len(c.axes.Axes); n > MaxAxes {
+			why = fmt.Sprintf("%d of its axes do not merge: use Contiguous first", n)
+		}
+		return nil, core.Errorf(core.ErrNotSupported, dst.DeviceID().Type.BackendName(), "ConvertOn",
+			"the conversion needs more than %d launches of the kernel, since %s", MaxDispatches, why)
+	}
+	if c.atLeast(group) > MaxDispatches {
+		return tooMany()
+	}
+	var list []Dispatch
+	for first := int64(0); first < c.channel.N; first += group {
+		part := c.axes
+		part.Dst += first * c.channel.Dst
+		part.Src += first * c.channel.Src
+		for p := range part.Split(copyplan.Limits{Rank: MaxAxes, Count: 1 << 31, Reach: reach}) {
+			if len(list) == MaxDispatches {
+				return tooMany()
 			}
+			list = append(list, c.dispatch(p, first, min(group, c.channel.N-first), l))
 		}
 	}
+	return list, nil
+}
+
+// atLeast returns how many dispatches, with a group of channels each, the conversion needs at least: a dispatch has no
+// more steps than the MaxAxes longest axes have. The result is above MaxDispatches, and may be too low, where it is large.
+func (c *conversion) atLeast(group int64) int64 {
+	lengths := make([]int64, len(c.axes.Axes))
+	for i, a := range c.axes.Axes {
+		lengths[i] = a.N
+	}
+	slices.Sort(lengths)
+	n := (c.channel.N-1)/group + 1
+	for _, length := range lengths[:max(len(lengths)-MaxAxes, 0)] {
+		if n *= length; n > MaxDispatches {
+			break
+		}
+	}
+	return n
 }
 
 // dispatch makes the dispatch of a part and some of its channels.

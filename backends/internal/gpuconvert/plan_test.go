@@ -61,12 +61,9 @@ func TestSupportsFewChannels(t *testing.T) {
 	}
 	defer dst.Close()
 	most.Axis = 1
-	count := 0
-	for range gpuconvert.Plan(dst, src, most, gpuconvert.Limits{Range: 1 << 30, Alignment: 4, Groups: 65535}) {
-		count++
-	}
-	if want := gpuconvert.MaxNumbers / gpuconvert.MaxChannels; count != want {
-		t.Errorf("%d dispatches, want %d", count, want)
+	list, err := gpuconvert.Plan(dst, src, most, gpuconvert.Limits{Range: 1 << 30, Alignment: 4, Groups: 65535})
+	if want := gpuconvert.MaxNumbers / gpuconvert.MaxChannels; err != nil || len(list) != want {
+		t.Errorf("%d dispatches and %v, want %d", len(list), err, want)
 	}
 }
 
@@ -109,6 +106,7 @@ func visit(t *testing.T, d gpuconvert.Dispatch, dst, src int64, l gpuconvert.Lim
 // Every element is converted once, with the numbers of its channel, whatever the layouts and the limits are.
 func TestPlan(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
+	refused := 0
 	for range 200 {
 		rank := 1 + r.IntN(7)
 		shape := make([]int64, rank)
@@ -162,7 +160,16 @@ func TestPlan(t *testing.T) {
 			e.scale, e.offset = s.At(int(index[s.Axis]))
 			want[e]++
 		}
-		for d := range gpuconvert.Plan(dst, src, s, l) {
+		list, err := gpuconvert.Plan(dst, src, s, l)
+		if errors.Is(err, core.ErrNotSupported) && l.Range < 1<<30 && dst.NumElements() > gpuconvert.MaxDispatches {
+			refused++ // so small windows need too many dispatches for it
+			_, _ = dst.Close(), src.Close()
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
 			for _, e := range visit(t, d, int64(dst.DType().Bits/8), int64(src.DType().Bits/8), l) {
 				want[e]--
 			}
@@ -171,6 +178,51 @@ func TestPlan(t *testing.T) {
 			if n != 0 {
 				t.Fatalf("%v from %v: %+v is converted %d times", dst, src, e, 1-n)
 			}
+		}
+		_, _ = dst.Close(), src.Close()
+	}
+	if refused > 20 {
+		t.Errorf("%d of 200 conversions were refused", refused)
+	}
+}
+
+// What needs too many dispatches is refused, and not planned: many axes that do not merge, also with channels, and
+// a small range of a window.
+func TestPlanIsBounded(t *testing.T) {
+	tensor := func(d core.DType, rank int, backwards bool) *core.Tensor {
+		shape, strides := make([]int64, rank), make([]int64, rank)
+		for i := range shape {
+			shape[i], strides[i] = 2, 1<<i
+			if backwards {
+				strides[i] = 1 << (rank - 1 - i)
+			}
+		}
+		x, err := core.Wrap(core.Memory{ID: core.CPU, Size: core.UnknownSize, Handle: 64}, core.Spec{DType: d, Shape: shape, Strides: strides})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	one, two := core.Scaling{Scale: []float32{2}}, core.Scaling{Scale: []float32{2, 3}}
+	const most = 12 // log2 of MaxDispatches
+	for _, c := range []struct {
+		rank     int
+		s        core.Scaling
+		shiftOf  int // log2 of the range of a window
+		launches int // 0: refused
+	}{
+		{gpuconvert.MaxAxes + 1, one, 30, 1}, // the kernel has another axis, of the channels
+		{gpuconvert.MaxAxes + 1 + most, one, 30, gpuconvert.MaxDispatches},
+		{gpuconvert.MaxAxes + 2 + most, one, 30, 0},
+		{gpuconvert.MaxAxes + 1 + most, two, 30, gpuconvert.MaxDispatches},
+		{gpuconvert.MaxAxes + 2 + most, two, 30, 0},
+		{60, two, 30, 0},
+		{gpuconvert.MaxAxes + 1 + most, one, 7, 0},
+	} {
+		dst, src := tensor(core.TypeFloat32, c.rank, true), tensor(core.TypeUint8, c.rank, false)
+		list, err := gpuconvert.Plan(dst, src, c.s, gpuconvert.Limits{Range: 1 << c.shiftOf, Alignment: 4, Groups: 65535})
+		if refused := errors.Is(err, core.ErrNotSupported); len(list) != c.launches || refused != (c.launches == 0) || !refused && err != nil {
+			t.Errorf("rank %d, %d factors, windows of 2^%d bytes: %d launches and %v, want %d", c.rank, len(c.s.Scale), c.shiftOf, len(list), err, c.launches)
 		}
 		_, _ = dst.Close(), src.Close()
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
@@ -26,14 +25,18 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	return d.Convert(ctx, s, dst, src, scaling, func(q *queue, to, from *object) error {
 		every := gpucopy.MetalLimits()
 		limits := gpuconvert.Limits{Range: math.MaxInt32, Alignment: every.OffsetAlignment, Groups: every.Groups[0]}
-		return q.Add(item{Commands: &conversion{to, from, slices.Collect(gpuconvert.Plan(dst, src, scaling, limits))}})
+		dispatches, err := gpuconvert.Plan(dst, src, scaling, limits)
+		if err != nil {
+			return err
+		}
+		return q.Add(item{Commands: &conversion{to, from, dispatches}})
 	})
 }
 
 // conversion is commands that convert.
 type conversion struct {
 	dst, src   *object
-	dispatches []gpuconvert.Dispatch // planned at once: the scaling belongs to the caller
+	dispatches []gpuconvert.Dispatch
 }
 
 func (x *conversion) Submit(q *queue, i item) error { return q.submit(i, x) }
