@@ -36,7 +36,7 @@ import (
 //   - A floating-point number that is converted to an integer is truncated towards zero. If
 //     the result does not fit, which NumPy leaves undefined, it becomes the nearest integer
 //     that fits. NaN becomes 0.
-//   - A number that is converted to a bool becomes true unless it is 0. True converts to 1.
+//   - A number that is converted to a bool becomes true unless it is 0. True converts to 1. Bools have 8 bits.
 //
 // Convert returns
 //

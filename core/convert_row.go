@@ -142,9 +142,11 @@ func each[T any](a at, n int, f func(i int, p *T)) {
 func loader(c component) (load func(*numbers, at), floating bool) {
 	switch c.code {
 	case typecode.Bool:
-		return func(v *numbers, a at) {
-			each(a, v.n, func(i int, p *uint8) { v.ints[i] = int64(min(*p, 1)) })
-		}, false
+		if c.bits == 8 {
+			return func(v *numbers, a at) {
+				each(a, v.n, func(i int, p *uint8) { v.ints[i] = int64(min(*p, 1)) })
+			}, false
+		}
 	case typecode.Int:
 		switch c.bits {
 		case 8:
@@ -230,14 +232,16 @@ func loadInts[T integer](v *numbers, a at) {
 func storer(c component) func(*numbers, at) {
 	switch c.code {
 	case typecode.Bool:
-		return func(v *numbers, a at) {
-			x := v.asInts(c)
-			each(a, v.n, func(i int, p *uint8) {
-				*p = 0
-				if x[i] != 0 {
-					*p = 1
-				}
-			})
+		if c.bits == 8 {
+			return func(v *numbers, a at) {
+				x := v.asInts(c)
+				each(a, v.n, func(i int, p *uint8) {
+					*p = 0
+					if x[i] != 0 {
+						*p = 1
+					}
+				})
+			}
 		}
 	case typecode.Int, typecode.UInt:
 		switch c.bits {

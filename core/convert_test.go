@@ -342,6 +342,22 @@ func TestConvertLanesAndComplex(t *testing.T) {
 	if _, err := c.AsType(ctx, core.TypeFloat32); !errors.Is(err, core.ErrDType) {
 		t.Errorf("complex to float: %v, want ErrDType", err)
 	}
+	for _, bits := range []uint8{1, 4, 16, 32} { // bools have 8 bits
+		content := slices.Repeat([]byte{0xa5}, 16)
+		other := bytesTensor(t, core.DType{Code: typecode.Bool, Bits: bits, Lanes: 1}, content, []int64{2}, 0)
+		for _, number := range []core.DType{core.TypeUint8, core.TypeFloat32, core.TypeBool} {
+			if _, err := other.AsType(ctx, number); !errors.Is(err, core.ErrDType) {
+				t.Errorf("bools of %d bits to %v: %v, want ErrDType", bits, number, err)
+			}
+			numbers := bytesTensor(t, number, []byte{1, 0, 0, 0, 1, 0, 0, 0}, []int64{2}, 0)
+			if err := core.Convert(ctx, other, numbers); !errors.Is(err, core.ErrDType) {
+				t.Errorf("%v to bools of %d bits: %v, want ErrDType", number, bits, err)
+			}
+		}
+		if same, err := core.EqualBits(ctx, keep(other.AsType(ctx, other.DType())), other); err != nil || !same {
+			t.Errorf("bools of %d bits, copied: %v, %v", bits, same, err)
+		}
+	}
 	lanes := keep(bytesTensor(t, core.DType{Code: typecode.Int, Bits: 8, Lanes: 4}, []byte{1, 2, 3, 4, 5, 6, 7, 255}, []int64{2}, 0).AsType(ctx, core.DType{Code: typecode.Int, Bits: 16, Lanes: 4}))
 	if got := bytesOf(t, lanes); !slices.Equal(got, []byte{1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 255, 255}) {
 		t.Errorf("lanes: %v", got)
