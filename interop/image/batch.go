@@ -49,7 +49,7 @@ type BatchOptions struct {
 // of one that is listed twice, must be safe for simultaneous calls. Batch returns
 //
 //   - core.ErrInvalid if there are no images, or one is nil, if d is nil, if an option is not known or does not fit
-//     the channels, or if drawing an image panics, as it does if its fields contradict each other;
+//     the channels, or if drawing or measuring an image panics, as it does if its fields contradict each other;
 //   - core.ErrLayout if the sizes differ, or an image has fewer channels than are taken, but more than one;
 //   - core.ErrOutOfMemory if there is no memory to draw an image;
 //   - the errors of From, core.Empty and core.ConvertScaled.
@@ -117,7 +117,10 @@ func (b *batch) check(i int) error {
 	if missing(m) {
 		return isNil("Batch")
 	}
-	size := sizeOf(m)
+	size, err := measure(m)
+	if err != nil {
+		return err
+	}
 	if i == 0 {
 		b.size = size
 	}
@@ -128,6 +131,16 @@ func (b *batch) check(i int) error {
 		return core.Errorf(core.ErrLayout, backend, "Batch", "the image has 4 channels, and one is to be taken: convert it to image.Gray")
 	}
 	return nil
+}
+
+// measure is sizeOf for an image whose method may panic.
+func measure(m image.Image) (size image.Point, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = core.Errorf(core.ErrInvalid, backend, "Batch", "the bounds of %T panicked: %v", m, p)
+		}
+	}()
+	return sizeOf(m), nil
 }
 
 // pixels returns the pixels of an image with the axes of the result. The caller closes it. An image that is not read in place

@@ -222,6 +222,12 @@ func TestBatchOfBrokenImages(t *testing.T) {
 			t.Errorf("%s: %v, %v, want ErrInvalid", name, x, err)
 		}
 	}
+	var empty struct{ image.Image }
+	for name, d := range devices(t) {
+		if x, err := dlximage.Batch(t.Context(), []image.Image{painted(0), empty}, d, dlximage.BatchOptions{}); !errors.Is(err, core.ErrInvalid) || x != nil {
+			t.Errorf("%s, without bounds: %v, %v, want ErrInvalid", name, x, err)
+		}
+	}
 	if x, err := dlximage.Copy(broken); !errors.Is(err, core.ErrInvalid) || x != nil {
 		t.Errorf("Copy: %v, %v, want ErrInvalid", x, err)
 	}
