@@ -62,6 +62,9 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 	size := int64(0)
 	if to.handle == from.handle {
 		copies, size = apartFrom(list)
+		if size > maxSparse && size/8 > src.NumBytes() {
+			return d.convertPacked(ctx, s, dst, src, scaling)
+		}
 	}
 	return d.enqueue(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, onDevice(size, func() (*wgpu.Work, error) {
 		r := recording{device: d}
@@ -78,6 +81,22 @@ func (d *device) ConvertOn(ctx context.Context, s core.Stream, dst, src *core.Te
 		}
 		return r.submit()
 	}))
+}
+
+// maxSparse is how many bytes of a buffer are copied aside whatever few of them are the elements: that is one step.
+const maxSparse = 1 << 20
+
+// convertPacked converts a packed copy of src, whose elements lie far apart in the buffer of dst.
+func (d *device) convertPacked(ctx context.Context, s core.Stream, dst, src *core.Tensor, scaling core.Scaling) error {
+	packed, err := core.Empty(ctx, d, src.DType(), src.Shape(), core.AllocOptions{})
+	if err != nil {
+		return err
+	}
+	defer packed.Close() // its memory stays until it is converted
+	if err := d.Copy(ctx, s, packed, src); err != nil {
+		return err
+	}
+	return d.ConvertOn(ctx, s, dst, packed, scaling)
 }
 
 // copied is a range of a buffer, and where its copy lies in another one.

@@ -117,3 +117,48 @@ func TestConversionOfChannelsWithinOneBuffer(t *testing.T) {
 		t.Errorf("got %v, %v, want %v", got, err, of)
 	}
 }
+
+// Elements that lie far apart are gathered: the span between them is not copied aside.
+func TestConversionOfAColumnWithinOneBuffer(t *testing.T) {
+	d := open(t)
+	t.Cleanup(func() { closeDevice(t, d) }) // after the tensors
+	const rows, columns = 1024, 4096
+	keep := coretest.Keep(t)
+	content := coretest.Pattern(rows*columns, 5)
+	whole := keep(core.Empty(t.Context(), d, core.TypeUint8, []int64{rows, columns}, core.AllocOptions{}))
+	host := keep(core.FromSlice(content, rows, columns))
+	if err := d.Copy(t.Context(), nil, whole, host); err != nil {
+		t.Fatal(err)
+	}
+	scaling := core.Scaling{Scale: []float32{0.37}, Offset: []float32{1.5}}
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, on := range []core.Stream{nil, s} {
+		for _, x := range []*core.Tensor{whole, host} {
+			column := func(first, end int64) *core.Tensor { return keep(keep(x.Slice(0, first, end, 1)).Slice(1, 7, 8, 1)) }
+			src, dst := column(0, rows/2), column(rows/2, rows)
+			if x == host {
+				if err := core.ConvertScaled(t.Context(), dst, src, scaling); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := d.(core.Converter).ConvertOn(t.Context(), on, dst, src, scaling); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, b := range d.(*device).spares.free[wgpu.Memory] {
+		if b.size > maxSparse {
+			t.Errorf("%d bytes were taken for %d elements", b.size, rows)
+		}
+	}
+	got := keep(core.FromSlice(make([]uint8, rows*columns), rows, columns))
+	if err := d.Copy(t.Context(), nil, got, whole); err != nil {
+		t.Fatal(err)
+	}
+	if equal, err := core.EqualBits(t.Context(), got, host); err != nil || !equal {
+		t.Errorf("the elements differ from the host's: %v", err)
+	}
+}
