@@ -462,8 +462,11 @@ func TestAServerThatAnswersEachBatch(t *testing.T) {
 	var batches atomic.Int64
 	c := serveOther(t, &otherServer{put: func(stream flight.FlightService_DoPutServer) error {
 		for {
-			if _, err := stream.Recv(); err != nil {
-				return nil // the end of the stream
+			switch _, err := stream.Recv(); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
 			}
 			batches.Add(1)
 			if err := stream.Send(&flight.PutResult{AppMetadata: make([]byte, 32<<10)}); err != nil {
