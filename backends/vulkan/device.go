@@ -22,7 +22,8 @@ type device struct {
 	instance       *driver.Instance
 	physical       *driver.Physical
 	driver         *driver.Device
-	messages       uint64 // of the validation layer, before the device was opened
+	messages       uint64                             // of the validation layer, before the device was opened
+	external       map[driver.Handles]driver.External // of externalHandles
 	exportTypes    []core.HandleType
 	importTypes    []core.HandleType
 	importsForeign bool            // addresses of memory of other devices
@@ -66,11 +67,14 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	d := &device{
 		options: o, instance: i, physical: v.Physical, driver: v,
 		objects: make(map[uintptr]*object), named: make(map[Buffer]uintptr), pipelines: make(map[gpucopy.Shader]*driver.Pipeline),
-		private: newPrivateQueues(v.Others()),
+		external: make(map[driver.Handles]driver.External), private: newPrivateQueues(v.Others()),
 	}
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
 	d.HostStrides = true
 	d.Init(d, describe(v.Physical, o, index, v.Has))
+	for _, h := range externalHandles {
+		d.external[h] = v.Physical.ExternalBuffers(h)
+	}
 	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
 	d.importsForeign = importsForeign(v.Physical, v.Has)
 	d.semaphoreType = semaphoreType(v.Physical, v.Has)

@@ -22,12 +22,12 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if size < 0 {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, err
+	}
 	if size == 0 {
-		d.Mu.Lock()
-		defer d.Mu.Unlock()
-		if err := d.IsOpen(call); err != nil {
-			return core.Memory{}, err
-		}
 		return d.handOut(0, 0, 0, nil, core.Memory{Owner: owner}.Free), nil
 	}
 	b, err := d.describedAt(call, p)
@@ -36,11 +36,6 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	}
 	if size > b.Size {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes, and the VkBuffer has %d", size, b.Size)
-	}
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	if err := d.IsOpen(call); err != nil {
-		return core.Memory{}, err
 	}
 	switch o := d.objects[p]; {
 	case o == nil:
@@ -95,6 +90,11 @@ func (k *keeper) Free() {
 // VkBuffer have one handle.
 func (d *device) importBuffer(b Buffer, owner core.Owner) (core.Memory, error) {
 	const call = "ImportBuffer"
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, err
+	}
 	switch {
 	case b.Device != 0 && b.Device != uintptr(d.driver.Handle()):
 		return core.Memory{}, d.otherVkDevice(call)
@@ -110,11 +110,6 @@ func (d *device) importBuffer(b Buffer, owner core.Owner) (core.Memory, error) {
 		b.SharedWith = d.ownerBetween(driver.Handles(b.ExportTypes))
 	}
 	if err := d.checkBuffer(call, &b); err != nil {
-		return core.Memory{}, err
-	}
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	if err := d.IsOpen(call); err != nil {
 		return core.Memory{}, err
 	}
 	h, known := d.named[b]
@@ -231,7 +226,7 @@ func (d *device) checkExports(call string, types driver.Handles) error {
 		if types&h == 0 {
 			continue
 		}
-		if rest &^= h; !d.physical.ExternalBuffers(h).Export {
+		if rest &^= h; !d.external[h].Export {
 			return errorf(core.ErrInvalid, call, "ExportTypes is %#x, and the driver does not export buffers as %v", uint32(types), t)
 		}
 	}

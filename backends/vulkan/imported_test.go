@@ -355,6 +355,24 @@ func TestImportBufferFails(t *testing.T) {
 	wantError(t, err, core.ErrClosed, "ImportTimeline after Close")
 }
 
+// A device that is closed has no VkInstance that could be asked for what the driver exports.
+func TestImportsAfterClose(t *testing.T) {
+	d := open(t)
+	b := Buffer{Buffer: 1, Size: 4096, Memory: 1, MemorySize: 4096, ExportTypes: uint32(driver.OpaqueFD), SharedWith: driver.OwnExternal, Usage: driver.Usage}
+	c := newDescriptor(inner(d).driver, inner(d).objectFrom(b))
+	defer freeDescriptor(c)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	owner := core.FreeFunc(func() { t.Error("the owner was freed") })
+	for _, size := range []int64{0, 16} {
+		_, err := d.(core.PointerImporter).ImportPointer(uintptr(cAddress(c)), size, owner)
+		wantError(t, err, core.ErrClosed, "ImportPointer")
+	}
+	_, err := ImportBuffer(d, b, core.Spec{DType: core.TypeUint8, Shape: []int64{16}}, owner)
+	wantError(t, err, core.ErrClosed, "ImportBuffer")
+}
+
 // Whoever takes a VkBuffer for the address of a DLVulkanBuffer learns what to call.
 func TestAVkBufferIsNoAddress(t *testing.T) {
 	r, d := wrapped(t)

@@ -163,7 +163,7 @@ func (d *device) newObject(r request) (_ *object, err error) {
 		handles = externalHandles[r.export]
 		o.exports = handles
 		o.sharedWith = d.sharedWith(r.export)
-		o.dedicated = d.physical.ExternalBuffers(handles).Dedicated
+		o.dedicated = d.external[handles].Dedicated
 	}
 	var need driver.Requirements
 	if o.buffer, need, err = d.driver.NewBuffer(o.size, handles); err != nil {
