@@ -45,6 +45,7 @@ type device struct {
 // driver holds calls whose results tests can replace.
 type driver struct {
 	getError, getGraphicsResetStatus func() uint32
+	fenceSync                        func(condition, flags uint32) uintptr
 	clientWaitSync                   func(fence uintptr, flags uint32, timeout uint64) uint32
 }
 
@@ -65,7 +66,7 @@ func newDevice(id core.DeviceID, f contextInfo, run executor, stop func()) *devi
 		info:     f,
 		run:      run,
 		stop:     stop,
-		driver:   driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
+		driver:   driver{gl.GetError, gl.GetGraphicsResetStatus, gl.FenceSync, gl.ClientWaitSync},
 		programs: make(programs),
 		buffers:  make(map[uint32]*buffer),
 		kept:     make(map[uint32]bool),

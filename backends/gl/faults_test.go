@@ -95,6 +95,38 @@ func TestALostContextFailsEveryCallAndCanBeClosed(t *testing.T) {
 	}
 }
 
+// A wait that fails says nothing of the commands: they may still run.
+func TestAFenceThatCannotBeWaitedForHasNotPassed(t *testing.T) {
+	noWait := func(c *driver) { c.clientWaitSync = func(uintptr, uint32, uint64) uint32 { return gl.WAIT_FAILED } }
+	noFence := func(c *driver) { c.fenceSync = func(uint32, uint32) uintptr { return 0 } }
+	noMemory := func(c *driver) { c.getError = func() uint32 { return gl.OUT_OF_MEMORY } }
+	for rule, change := range map[string]func(*driver){
+		"the wait fails":                  noWait,
+		"the wait fails with an error":    func(c *driver) { noWait(c); noMemory(c) },
+		"there is no fence":               noFence,
+		"there is no fence, nor a reason": func(c *driver) { noFence(c); noWait(c) },
+	} {
+		t.Run(rule, func(t *testing.T) {
+			d := opened(t, asItIs)
+			own, calls := d.driver, 0
+			change(&d.driver)
+			j := &job{device: d, ctx: t.Context()}
+			err := within(t, "the job", func() error { return j.complete("glDispatchCompute", func() { calls++ }) })
+			var typed *core.Error
+			if !errors.As(err, &typed) || !j.began || !j.issued || calls != 1 {
+				t.Errorf("error %v; began %v, issued %v, in %d calls", err, j.began, j.issued, calls)
+			}
+			if err := j.finish(); err == nil {
+				t.Error("the commands are waited for without an error")
+			}
+			d.driver = own
+			if err := j.finish(); err != nil || d.finished.Load() != d.issued.Load() {
+				t.Errorf("a fence that passes: error %v, %d commands of %d", err, d.finished.Load(), d.issued.Load())
+			}
+		})
+	}
+}
+
 // Whoever comes too late is told so, and nobody waits for ever.
 func TestCloseWhileOthersCall(t *testing.T) {
 	for range 20 {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/internal/hostcopy"
+	"github.com/dlx-go/dlx/core"
 )
 
 // job is the work of one copy: commands of OpenGL, and work of the host between them. Its ctx may end at any
@@ -75,25 +76,32 @@ func (j *job) complete(call string, f func()) error {
 	d := j.device
 	var fence uintptr
 	var issued uint64
+	begun := false // f was called
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var passed bool
-		var status uint32
+		var waited, status uint32
 		err := d.do(j.ctx, call, func() {
-			if fence == 0 {
+			if !begun {
+				begun = true
 				j.began = j.began || f != nil
 				d.issue(f)
 				issued = d.issued.Load()
-				fence = gl.FenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0)
+				fence = d.driver.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0)
 			}
-			if passed = d.driver.clientWaitSync(fence, gl.SYNC_FLUSH_COMMANDS_BIT, 0) != gl.TIMEOUT_EXPIRED; passed {
+			waited = d.driver.clientWaitSync(fence, gl.SYNC_FLUSH_COMMANDS_BIT, 0) // which fails for a fence that was not made
+			if passed = waited == gl.ALREADY_SIGNALED || waited == gl.CONDITION_SATISFIED; passed {
 				gl.DeleteSync(fence)
 			}
 			status = d.resetStatus()
 		})
-		if err == nil && status != gl.NO_ERROR {
+		switch {
+		case err != nil:
+		case status != gl.NO_ERROR:
 			err = d.failed("glGetGraphicsResetStatus", status)
+		case !passed && waited != gl.TIMEOUT_EXPIRED:
+			err = core.Errorf(core.ErrInvalid, "gl", "glClientWaitSync", "it returned %#x, and not whether the commands are done", waited)
 		}
-		if err != nil && fence != 0 && !passed {
+		if err != nil && begun && !passed {
 			j.issued = j.issued || f != nil
 			d.discard(func() { gl.DeleteSync(fence) })
 		}
