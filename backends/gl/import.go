@@ -33,6 +33,10 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := d.EnterWith(ctx, core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
+	if err := d.Hold("ImportMemory"); err != nil {
+		return core.Memory{}, err
+	}
+	defer d.Drop()
 	by := d.importer()
 	if err := by.CheckMemory(m); err != nil {
 		return core.Memory{}, err

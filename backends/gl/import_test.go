@@ -32,14 +32,21 @@ func memoryFile(tb testing.TB, size int64) int {
 	return fd
 }
 
+// headed is such a file of 64 KiB behind a head, as Mesa's drivers for the CPU begin one: its size, and where the memory begins.
+func headed(tb testing.TB) int {
+	tb.Helper()
+	const head = 4096
+	file := memoryFile(tb, head+1<<16)
+	if _, err := unix.Pwrite(file, binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, head+1<<16), head), 0); err != nil {
+		tb.Fatal(err)
+	}
+	return file
+}
+
 func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 	d := opened(t, asItIs)
 	importer := d
-	const head = 4096 // as Mesa's drivers for the CPU begin a file: its size, and where the memory begins
-	file := memoryFile(t, head+1<<16)
-	if _, err := unix.Pwrite(file, binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, head+1<<16), head), 0); err != nil {
-		t.Fatal(err)
-	}
+	file := headed(t)
 	headless := memoryFile(t, 1<<17)
 	pipe, other, err := os.Pipe()
 	if err != nil {

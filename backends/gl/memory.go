@@ -27,6 +27,10 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	case d.stop != nil:
 		return d.allocPooled(size, visible)
 	}
+	if err := d.Hold("Alloc"); err != nil {
+		return core.Memory{}, err
+	}
+	defer d.Drop()
 	b, err := d.newBuffer(ctx, "Alloc", size, visible)
 	if err != nil {
 		return core.Memory{}, err
@@ -34,13 +38,13 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	return d.newMemory("Alloc", b, 0, size, nil)
 }
 
-// newMemory returns size bytes of b, from offset on, as memory of the device that owns owner. If it fails, b
-// is discarded, and owner stays the caller's.
+// newMemory returns size bytes of b, from offset on, as memory of the device that owns owner. The device is held, or b has no
+// bytes. If newMemory fails, owner stays the caller's.
 func (d *device) newMemory(call string, b *buffer, offset, size int64, owner core.Owner) (core.Memory, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
-		return core.Memory{}, err // the context was destroyed with its objects
+		return core.Memory{}, err
 	}
 	return d.handOut(call, b, offset, size, owner)
 }

@@ -43,6 +43,10 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	if err := d.EnterWith(ctx, core.CapImportSemaphores, "ImportSemaphore"); err != nil {
 		return nil, err
 	}
+	if err := d.Hold("ImportSemaphore"); err != nil {
+		return nil, err
+	}
+	defer d.Drop()
 	by := d.importer()
 	if err := by.CheckSemaphore(x); err != nil {
 		return nil, err
@@ -63,9 +67,6 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.IsOpen("ImportSemaphore"); err != nil {
-		return nil, err // the context was destroyed with its objects
-	}
 	s.opened = d.Opened("semaphore")
 	return s, nil
 }

@@ -19,9 +19,10 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	fail := func(format string, args ...any) (core.Memory, error) {
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "ImportPointer", format, args...)
 	}
-	if err := d.IsOpen("ImportPointer"); err != nil {
+	if err := d.Hold("ImportPointer"); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.Drop()
 	if size < 0 {
 		return fail("size is %d bytes", size)
 	}
