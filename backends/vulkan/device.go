@@ -70,7 +70,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 		external: make(map[driver.Handles]driver.External), private: newPrivateQueues(v.Others()),
 	}
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
-	d.HostStrides = true
+	d.HostStrides, d.MaxStaging = true, v.Physical.MaxBuffer/4*4
 	d.Init(d, describe(v.Physical, o, index, v.Has))
 	for _, h := range externalHandles {
 		d.external[h] = v.Physical.ExternalBuffers(h)

@@ -154,6 +154,34 @@ func TestAHeapThatIsExhausted(t *testing.T) {
 	}
 }
 
+// A size is not rounded up to more than a VkBuffer can have, and what is freed serves the same size again.
+func TestSizesNearThatOfTheLargestVkBuffer(t *testing.T) {
+	d := opened(t)
+	pool := d.(core.PoolController)
+	const most = 8<<20 + 100
+	inner(d).physical.MaxBuffer = most
+	for _, size := range []int64{most - slack, 8<<20 + 1, 8 << 20, 7<<20 + 1} {
+		hits := pool.PoolStats().Hits
+		for range 2 {
+			m, err := d.Alloc(t.Context(), size, core.AllocOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := inner(d).objects[m.Handle]; o.size < size || o.size > most {
+				t.Errorf("%d bytes lie in a VkBuffer of %d", size, o.size)
+			}
+			m.Free()
+		}
+		if s := pool.PoolStats(); s.Hits != hits+1 || s.InUse != 0 {
+			t.Errorf("%d bytes: %+v, with %d hits before", size, s, hits)
+		}
+		pool.TrimPool()
+		if s := pool.PoolStats(); s.Cached != 0 {
+			t.Errorf("%d bytes: %d are cached when all were given back", size, s.Cached)
+		}
+	}
+}
+
 func TestMapHostOffItsAlignment(t *testing.T) {
 	d := openedWith(t, core.CapMapHost)
 	all := pattern(3*4096, 2)

@@ -51,7 +51,9 @@ func (p *pool) take(size int64) (part, error) {
 	d, want := p.device, roundUp(size, alignment)
 	large := want >= largeSize
 	if large {
-		want = blockpool.RoundUp(want, alignment) // so that one block serves sizes that differ little
+		// One block serves sizes that differ little, unless a VkBuffer cannot be so large.
+		most := d.physical.MaxBuffer / alignment * alignment
+		want = max(min(blockpool.RoundUp(want, alignment), most), roundUp(size, 4))
 	}
 	if err := d.CheckLimit(want); err != nil {
 		return part{}, err

@@ -172,6 +172,19 @@ func TestStagingMemoryIsReused(t *testing.T) {
 	}
 }
 
+// The size of staging memory is not rounded up to more than the device allows.
+func TestStagingMemoryHasALargestSize(t *testing.T) {
+	const most = 100 << 10
+	d := open(t, 0)
+	d.MaxStaging = most
+	for _, n := range []int{most - 1000, most, most + 1} {
+		err := d.Copy(t.Context(), nil, row(t, d, int64(n), core.AllocOptions{}), keep(t)(core.FromSlice(make([]byte, n))))
+		if n <= most && err != nil || n > most && !errors.Is(err, core.ErrOutOfMemory) {
+			t.Errorf("%d bytes: error %v", n, err)
+		}
+	}
+}
+
 // Work of a lost device may still use staging memory, which is destroyed with the device.
 func TestALostDeviceKeepsItsStagingMemory(t *testing.T) {
 	const n, many = 100 << 10, 9 // more than are kept for later copies

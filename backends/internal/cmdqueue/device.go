@@ -44,6 +44,8 @@ type Device[Q Stream[Q], O Object] struct {
 	Base
 	// HostStrides says that the host makes strided copies of memory that it reaches, however large they are.
 	HostStrides bool
+	// MaxStaging is the largest size of staging memory in bytes; 0 means no bound.
+	MaxStaging int64
 
 	api API[Q, O]
 

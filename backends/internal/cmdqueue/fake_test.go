@@ -91,6 +91,9 @@ func (d *device) OperandOf(t *core.Tensor) (operand, error) {
 }
 
 func (d *device) NewStaging(size int64) (*buffer, error) {
+	if most := d.MaxStaging; most > 0 && size > most {
+		return nil, core.Errorf(core.ErrInvalid, "test", "NewStaging", "%d bytes are more than %d", size, most)
+	}
 	d.made++
 	return &buffer{make([]byte, size)}, nil
 }

@@ -23,8 +23,8 @@ const (
 )
 
 // takeStaging lends memory of at least size bytes that device and host can reach. It belongs to the device and does not count
-// as memory of its users.
-func (d *Device[Q, O]) takeStaging(size int64) (O, error) {
+// as memory of its users. The device is held.
+func (d *Device[Q, O]) takeStaging(size int64) (o O, err error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	for i, o := range d.staging {
@@ -34,8 +34,14 @@ func (d *Device[Q, O]) takeStaging(size int64) (O, error) {
 			return o, nil
 		}
 	}
-	o, err := d.api.NewStaging(blockpool.RoundUp(size, minStaging))
-	if err == nil {
+	want := blockpool.RoundUp(size, minStaging)
+	if most := d.MaxStaging; most > 0 {
+		if size > most {
+			return o, d.Errorf(core.ErrOutOfMemory, "Copy", "the copy needs %d bytes of staging memory, and a buffer can have %d: copy parts of the tensors", size, most)
+		}
+		want = min(want, most)
+	}
+	if o, err = d.api.NewStaging(want); err == nil {
 		d.lent++
 	}
 	return o, err
