@@ -28,6 +28,7 @@ type SharedSemaphore struct {
 	waited    core.Event // behind the latest wait, for a binary semaphore
 	unpaired  bool       // a binary semaphore was signalled, and nobody waits for it
 	waits     core.Device
+	instead   chan struct{} // closed when signalInstead, which runs without mu, has ended; nil if it does not run
 }
 
 // checkInterval is how often a SharedSemaphore checks whether its latest signal failed.
@@ -58,6 +59,9 @@ func NewSharedSemaphore(signal, wait core.Semaphore) *SharedSemaphore {
 // With binary semaphores ([core.BinarySemaphore]) the caller waits, as with the function [Handoff],
 // unless Reusable returns true and the signal can be submitted at once.
 //
+// While the SharedSemaphore signals a missing value itself, Handoff waits for that, or until
+// ctx ends.
+//
 // Handoff fails as the function [Handoff] does, or with the errors of Signal and WaitOn of
 // the semaphores.
 func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Wait, error) {
@@ -70,7 +74,7 @@ func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to 
 			return StreamWait, nil
 		}
 		if errors.Is(err, core.ErrNotSupported) {
-			err = s.handoff(t, from, to, e)
+			err = s.handoff(ctx, t, from, to, e)
 		}
 		if !errors.Is(err, core.ErrNotSupported) {
 			return SemaphoreWait, err
@@ -79,13 +83,13 @@ func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to 
 	return Handoff(ctx, t, nil, to)
 }
 
-// Reusable reports whether the next Handoff can use the semaphore. It is false for a binary
-// semaphore whose latest wait is unfinished, or whose signal nobody waits for since a call
-// failed.
+// Reusable reports whether the next Handoff can use the semaphore at once. It is false while
+// the SharedSemaphore signals a missing value itself, and for a binary semaphore whose latest
+// wait is unfinished, or whose signal nobody waits for since a call failed.
 func (s *SharedSemaphore) Reusable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isReusable()
+	return s.instead == nil && s.isReusable()
 }
 
 func (s *SharedSemaphore) isReusable() bool {
@@ -99,7 +103,7 @@ func isDone(e core.Event) bool {
 
 // handoff makes from wait for write, the last write of t, and for the uses of t that it
 // can wait for, and to for from.
-func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write core.Event) error {
+func (s *SharedSemaphore) handoff(ctx context.Context, t *core.Tensor, from, to core.Stream, write core.Event) error {
 	b, err := hold("Handoff", t)
 	if err != nil {
 		return err
@@ -115,7 +119,7 @@ func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write co
 			earlier = append(earlier, earlierEvent{use, true})
 		}
 	}
-	signalled, err := s.signalAndWait(from, to)
+	signalled, err := s.signalAndWait(ctx, from, to)
 	if err != nil {
 		return err
 	}
@@ -126,8 +130,10 @@ func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write co
 }
 
 // signalAndWait makes to wait for all that from holds, and returns an event behind the signal.
-func (s *SharedSemaphore) signalAndWait(from, to core.Stream) (signalled core.Event, err error) {
-	s.mu.Lock()
+func (s *SharedSemaphore) signalAndWait(ctx context.Context, from, to core.Stream) (signalled core.Event, err error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
 	defer s.mu.Unlock()
 	if !s.isReusable() {
 		return nil, core.Errorf(core.ErrNotSupported, "stream", "Handoff", "the binary semaphore is in use")
@@ -157,23 +163,52 @@ func (s *SharedSemaphore) signalAndWait(from, to core.Stream) (signalled core.Ev
 	return signalled, nil
 }
 
+// lock locks mu when signalInstead does not run. It returns ctx's error, and has not locked mu, if ctx ends first.
+func (s *SharedSemaphore) lock(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		ended := s.instead
+		if ended == nil {
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // checkSignal signals in place of a stream that failed to. It is called again later
 // while the latest signal is unfinished.
 func (s *SharedSemaphore) checkSignal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.signalled == nil { // Close has checked already
+	if s.signalled == nil { // another call has checked already
 		return
 	}
 	done, err := s.signalled.Done()
-	switch {
-	case !done:
+	if !done {
 		time.AfterFunc(checkInterval, s.checkSignal)
 		return
-	case err != nil && s.isMissing(err):
-		s.signalInstead()
 	}
 	s.signalled = nil
+	if err == nil || !s.isMissing(err) {
+		return
+	}
+	value, waits := s.value, s.waits
+	_, s.unpaired = s.wait.(core.BinarySemaphore) // a signal may still come
+	// The device may take until all its earlier work is done. Until then lock keeps others from the semaphores.
+	ended := make(chan struct{})
+	s.instead = ended
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.instead = nil
+		close(ended)
+	}()
+	s.signalInstead(value, waits)
 }
 
 // isMissing reports whether the latest value will never come, after the stream that
@@ -194,19 +229,18 @@ func (s *SharedSemaphore) isMissing(failed error) bool {
 	return known || errors.Is(failed, core.ErrDeviceLost)
 }
 
-// signalInstead signals the latest value on a stream of the device that waits for it, or releases it from a binary
-// semaphore.
-func (s *SharedSemaphore) signalInstead() {
+// signalInstead signals value, the latest, on a stream of the device waits, which waits for it, or releases it from a
+// binary semaphore. mu is not held.
+func (s *SharedSemaphore) signalInstead(value uint64, waits core.Device) {
 	if b, ok := s.wait.(core.BinarySemaphore); ok {
-		_ = b.Release(context.Background(), s.value)
-		s.unpaired = true // a signal may still come
+		_ = b.Release(context.Background(), value)
 		return
 	}
-	own, err := s.waits.NewStream(context.Background())
+	own, err := waits.NewStream(context.Background())
 	if err != nil { // that device is lost, too, and waits for nothing
 		return
 	}
-	_ = s.wait.Signal(own, s.value)
+	_ = s.wait.Signal(own, value)
 	_ = own.Close()
 }
 
@@ -220,6 +254,8 @@ func (s *SharedSemaphore) Close() error {
 		_ = signalled.Wait(context.Background()) // the event of the work reports its error
 		s.checkSignal()
 	}
+	_ = s.lock(context.Background()) // the timer may have found that the signal failed
+	s.mu.Unlock()
 	var errs []error
 	for _, semaphore := range []core.Semaphore{s.wait, s.signal} {
 		if semaphore != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -227,5 +228,87 @@ func TestASharedSemaphoreClosesAfterItsWork(t *testing.T) {
 		if err := l.to.Synchronize(t.Context()); err != nil {
 			t.Errorf("the side that waits: %v", err)
 		}
+	}
+}
+
+// late is a device that makes no stream before it is let.
+type late struct {
+	core.Device
+	entered, let chan struct{}
+}
+
+func (d late) NewStream(ctx context.Context) (core.Stream, error) {
+	close(d.entered)
+	<-d.let
+	return d.Device.NewStream(ctx)
+}
+
+// ofLate is a deaf stream of a late device.
+type ofLate struct {
+	deaf
+	device late
+}
+
+func (s ofLate) Device() core.Device { return s.device }
+
+// toLate is the side of a semaphore that streams of a late device wait on.
+type toLate struct{ core.Semaphore }
+
+func (m toLate) WaitOn(s core.Stream, value uint64) error {
+	return m.Semaphore.WaitOn(s.(ofLate).Stream, value)
+}
+
+// A device may take long to signal for another one. Only those who need the semaphore wait for that.
+func TestASharedSemaphoreDoesNotBlockWhileItSignalsItself(t *testing.T) {
+	b := newBackend(t, coretest.Options{})
+	d, other := open(t, b, 0), open(t, b, 1)
+	semaphore, err := d.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := stream.NewSharedSemaphore(semaphore, toLate{semaphore})
+	from, plain := newStream(t, d), newStream(t, other)
+	to := ofLate{deaf{plain}, late{other, make(chan struct{}), make(chan struct{})}}
+	x := empty(t, d, core.TypeInt8, 4)
+	write := func() {
+		if err := d.Copy(t.Context(), from, x, host(t, []int8{0, 1, 2, 3})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Fail("work", 2, core.ErrOutOfMemory) // the signal
+	write()
+	if how, err := shared.Handoff(t.Context(), x, from, to); how != stream.SemaphoreWait || err != nil {
+		t.Fatal(how, err)
+	}
+	if err := from.Synchronize(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
+		t.Errorf("the stream that was to signal: %v", err)
+	}
+	<-to.device.entered
+	if shared.Reusable() {
+		t.Error("it is reusable while it signals itself")
+	}
+	gate := make(chan struct{})
+	err = from.(*coretest.Stream).Enqueue(func() error { <-gate; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	write()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := shared.Handoff(ended, x, from, to); !errors.Is(err, context.Canceled) {
+		t.Errorf("a handoff whose context has ended: %v", err)
+	}
+	close(gate)
+	closed := make(chan error, 1)
+	go func() { closed <- shared.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("it closes while it signals itself: %v", err)
+		closed <- err
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(to.device.let)
+	if err := errors.Join(<-closed, plain.Synchronize(t.Context()), from.Synchronize(t.Context())); err != nil {
+		t.Error(err)
 	}
 }

@@ -45,24 +45,52 @@ func (c *Cache) Semaphore(ctx context.Context, from, to core.Stream) (s *stream.
 // before: one that the same stream signalled, or one without unfinished work, which is
 // the only possibility for a binary one.
 func (c *Cache) takeSemaphore(a, b core.Device, from core.Stream) *semaphore {
-	var s *semaphore
-	c.mu.Lock()
-	if kept := c.devices[a]; kept != nil {
-		i := slices.IndexFunc(kept.semaphores, func(s *semaphore) bool { return s.waits == b && s.signalled == from && s.Reusable() })
-		if i < 0 {
-			i = slices.IndexFunc(kept.semaphores, func(s *semaphore) bool { return s.waits == b && s.Reusable() })
+	for _, s := range c.idleSemaphores(a, b, from) {
+		if !s.Reusable() || !c.takeIdle(a, s) {
+			continue
 		}
-		if i >= 0 {
-			s = kept.semaphores[i]
-			kept.semaphores = slices.Delete(kept.semaphores, i, i+1)
+		if s.signalled == from || s.done() {
+			return s
 		}
+		c.keepSemaphore(a, s)
+		break
 	}
-	c.mu.Unlock()
-	if s == nil || s.signalled == from || s.done() {
-		return s
-	}
-	c.keepSemaphore(a, s)
 	return nil
+}
+
+// idleSemaphores returns the idle semaphores that a signals and b waits for, those first that from signalled last.
+func (c *Cache) idleSemaphores(a, b core.Device, from core.Stream) []*semaphore {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var own, others []*semaphore
+	if kept := c.devices[a]; kept != nil {
+		for _, s := range kept.semaphores {
+			switch {
+			case s.waits != b:
+			case s.signalled == from:
+				own = append(own, s)
+			default:
+				others = append(others, s)
+			}
+		}
+	}
+	return append(own, others...)
+}
+
+// takeIdle takes an idle semaphore that a signals. It reports false if another call has taken it.
+func (c *Cache) takeIdle(a core.Device, s *semaphore) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.devices[a]
+	if kept == nil {
+		return false
+	}
+	i := slices.Index(kept.semaphores, s)
+	if i < 0 {
+		return false
+	}
+	kept.semaphores = slices.Delete(kept.semaphores, i, i+1)
+	return true
 }
 
 // giveSemaphore takes a semaphore back, on which the stream to has waited last.
