@@ -89,7 +89,7 @@ func (c *Cache) Find(k Key) *Entry {
 
 // Acquire returns the entry of k with one more user, and whether this call has opened
 // it. Of several callers one calls open and the others wait for it; if open fails,
-// they fail with the same error. The owner of the memory that open returns keeps
+// they fail with the same error, and if it panics, with core.ErrInvalid. The owner of the memory that open returns keeps
 // alive what the memory was made of, except k.Root. The caller holds a reference to
 // k.Root. The entry keeps how for callers that find it open.
 func (c *Cache) Acquire(ctx context.Context, k Key, how any, open func(context.Context) (core.Memory, error)) (*Entry, bool, error) {
@@ -134,9 +134,13 @@ func failedForAll(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
+// errPanicked is the error of callers that wait for another one to open memory, if that panics.
+var errPanicked = core.Errorf(core.ErrInvalid, "exchange", "Open", "another call panicked while it opened the memory")
+
 // fill opens the memory of a fresh entry.
 func (c *Cache) fill(ctx context.Context, e *Entry, open func(context.Context) (core.Memory, error)) error {
-	defer close(e.ready)
+	e.err = errPanicked // unless open returns
+	defer c.filled(e)
 	e.kept = e.key.Device == nil || c.watch(e.key.Device)
 	e.memory, e.err = open(ctx)
 	if e.err == nil {
@@ -146,17 +150,22 @@ func (c *Cache) fill(ctx context.Context, e *Entry, open func(context.Context) (
 			e.detach = privateCore.Attach(e.key.Root, e)
 		}
 	}
+	return e.err
+}
+
+// filled makes an entry known as open, or forgets it if that failed.
+func (c *Cache) filled(e *Entry) {
+	defer close(e.ready)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.err != nil {
 		delete(c.entries, e.key)
-		return e.err
+		return
 	}
 	e.open = true
 	if e.kept {
 		e.users++
 	}
-	return nil
 }
 
 // Memory returns the memory, which stays the entry's.

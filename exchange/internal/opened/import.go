@@ -75,6 +75,12 @@ func (c *Cache) openOnce(ctx context.Context, k importKey, i core.MemoryImporter
 // fillImport opens the memory of a fresh entry.
 func (c *Cache) fillImport(ctx context.Context, k importKey, f *importedMemory, i core.MemoryImporter, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
 	defer close(f.ready)
+	f.err = errPanicked // unless the import returns
+	defer func() {
+		if f.err != nil {
+			c.forget(k, f)
+		}
+	}()
 	t, err := importDuplicate(ctx, i, x, s, func() { c.forget(k, f) })
 	var b *core.Buffer
 	if err == nil {
@@ -82,13 +88,11 @@ func (c *Cache) fillImport(ctx context.Context, k importKey, f *importedMemory, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.buffer, f.err = b, err; err != nil && c.imports[k] == f {
-		delete(c.imports, k)
-	}
+	f.buffer, f.err = b, err
 	return t, err
 }
 
-// forget takes an entry out that is being closed.
+// forget takes an entry out that is being closed, or could not be opened.
 func (c *Cache) forget(k importKey, f *importedMemory) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
