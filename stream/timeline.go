@@ -14,7 +14,9 @@ var liveTimelines = live.NewCounter("stream.Timeline")
 // Goroutines and streams wait until it reaches a value. It is safe for concurrent use. The
 // caller of [NewTimeline] closes it.
 type Timeline struct {
-	mu       sync.Mutex
+	signalMu sync.Mutex // held while Signal enqueues work, so that values are enqueued in order; locked before mu
+
+	mu       sync.Mutex // not held while a stream is called, which may run the work at once
 	value    uint64
 	promised uint64 // the largest value set or enqueued to be set
 	closed   bool
@@ -67,6 +69,22 @@ func (t *Timeline) Signal(s core.Stream, value uint64) error {
 	if !ok {
 		return core.Errorf(core.ErrNotSupported, "stream", "Signal", "%T cannot run work of the host: record an event on it, wait for that on a Queue and signal there", s)
 	}
+	t.signalMu.Lock()
+	defer t.signalMu.Unlock()
+	if err := t.canSignal(value); err != nil {
+		return err
+	}
+	if err := q.Enqueue(func() error { return t.Set(value) }); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.promised = max(t.promised, value)
+	return nil
+}
+
+// canSignal returns the error of Signal if value cannot be enqueued.
+func (t *Timeline) canSignal(value uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -75,10 +93,6 @@ func (t *Timeline) Signal(s core.Stream, value uint64) error {
 	if value <= t.promised {
 		return notLarger("Signal", value, t.promised)
 	}
-	if err := q.Enqueue(func() error { return t.Set(value) }); err != nil {
-		return err
-	}
-	t.promised = value
 	return nil
 }
 

@@ -73,6 +73,43 @@ func TestTimelineSignalOvertakenBySetFailsItsQueue(t *testing.T) {
 	}
 }
 
+// atOnce is a stream whose work is always done: new work runs before Enqueue returns.
+type atOnce struct{ core.Stream }
+
+func (atOnce) Enqueue(work func() error) error { return work() }
+
+func TestTimelineSignalsOnAStreamThatRunsWorkAtOnce(t *testing.T) {
+	l := stream.NewTimeline()
+	defer l.Close()
+	if err := l.Signal(atOnce{}, 3); err != nil {
+		t.Error(err)
+	}
+	if v, err := l.Value(); v != 3 || err != nil {
+		t.Errorf("Value gives %d, %v", v, err)
+	}
+	for _, value := range []uint64{2, 3} {
+		if err := l.Signal(atOnce{}, value); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("Signal(%d) after 3 gives %v", value, err)
+		}
+	}
+}
+
+// A value that could not be enqueued may be signaled again.
+func TestTimelineSignalThatFailsPromisesNothing(t *testing.T) {
+	l := stream.NewTimeline()
+	defer l.Close()
+	q := stream.NewQueue(nil)
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Signal(q, 3); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("on a stream that was closed: %v", err)
+	}
+	if err := l.Signal(newQueue(t), 2); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTimelineOrdersQueues(t *testing.T) {
 	checkNoGoroutines(t)
 	l := stream.NewTimeline()

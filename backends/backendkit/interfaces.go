@@ -49,7 +49,8 @@ type SettledWaiter interface {
 // to signal from a stream.
 type HostWorker interface {
 	// Enqueue adds work after all work enqueued before. If work returns an error, the
-	// next event that is recorded reports it.
+	// next event that is recorded reports it. If all earlier work is done, Enqueue may run work
+	// before it returns.
 	Enqueue(work func() error) error
 }
 
