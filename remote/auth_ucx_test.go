@@ -174,7 +174,7 @@ func TestWrongOptions(t *testing.T) {
 	if _, err := Dial(t.Context(), address, Options{Insecure: true}); !errors.Is(err, core.ErrClosed) {
 		t.Errorf("nobody listens: %v", err)
 	}
-	for _, address := range []string{"", "127.0.0.1", "127.0.0.1:-1", "a:b:c"} {
+	for _, address := range []string{"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:-1", "127.0.0.1:7470 ", "127.0.0.1:nothing", "a:b:c"} {
 		if _, err := Dial(t.Context(), address, Options{Insecure: true}); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrClosed) {
 			t.Errorf("%q is no address: %v", address, err)
 		}

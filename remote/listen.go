@@ -252,6 +252,16 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && port == "" {
+		err = errors.New("the port is missing")
+	}
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil, core.Errorf(causeError{core.ErrInvalid, err}, "remote", "Dial", "%q is no address, such as \"10.0.0.7:7470\": %v", address, err)
+	}
 	var d net.Dialer
 	socket, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -261,14 +271,7 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) { // that of ctx, which package net may notice earlier
 			return nil, context.DeadlineExceeded
 		}
-		if address == "" || errors.As(err, new(*net.AddrError)) {
-			return nil, core.Errorf(causeError{core.ErrInvalid, err}, "remote", "Dial", "%q is no address, such as \"10.0.0.7:7470\": %v", address, err)
-		}
 		return nil, core.Errorf(causeError{core.ErrClosed, err}, "remote", "Dial", "no connection to %s: %v: start the process that listens there", address, err)
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
 	}
 	return newConn(ctx, socket, o, nil, host, nil)
 }

@@ -37,7 +37,7 @@ type Options struct {
 type Limits struct {
 	Tensors  int   // that the peer has sent, and that Receive has not returned; default 64, at most 65536
 	Bytes    int64 // of the elements of one tensor; default 64 GiB
-	Requests int   // of Fetch, Put and Checksum that are served, and that calls of this side make, at the same time; default 16, at most 1024
+	Requests int   // of Fetch, Put and Checksum that are served, and that calls of this side make, at the same time; as many more wait; default 16, at most 1024
 }
 
 const (

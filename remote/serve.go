@@ -73,7 +73,7 @@ func (c *Conn) serve(k control, payload []byte) error {
 	switch {
 	case c.serving >= 2*cap(c.begun):
 		// The peer may know that a request is fulfilled before this process does, and make the next one: as many wait.
-		err = core.Errorf(core.ErrOutOfMemory, "remote", "request", "%d requests are served already", c.serving)
+		err = core.Errorf(core.ErrOutOfMemory, "remote", "request", "%d requests are served or wait", c.serving)
 	case k == controlPut && c.putting[q.id] != nil:
 		c.mu.Unlock()
 		f.release(t)

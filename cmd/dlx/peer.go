@@ -29,7 +29,7 @@ func isPeer(arg string) bool { return strings.HasPrefix(arg, peerScheme) }
 func peerAddress(arg string) (string, error) {
 	address := strings.TrimSuffix(strings.TrimPrefix(arg, peerScheme), "/")
 	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" || strings.Contains(address, "/") {
-		return "", fmt.Errorf("invalid argument %q: must be ucx://HOST:PORT, with the address at which dlx serve listens", arg)
+		return "", fmt.Errorf("invalid argument %q: must be HOST:PORT or ucx://HOST:PORT, with the address at which dlx serve listens", arg)
 	}
 	return address, nil
 }

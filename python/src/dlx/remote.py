@@ -309,7 +309,11 @@ class Connection(_Offering):
         version of dlx without lists.
         """
         texts = _C.remote_list(self._open(), _nanoseconds(timeout))
-        return [Offered(d["name"], a2b_base64(d["descriptor"]), *_description(d)) for text in texts for d in json.loads(text)]
+        texts.reverse()
+        result = []
+        while texts:
+            result += [Offered(d["name"], a2b_base64(d["descriptor"]), *_description(d)) for d in json.loads(texts.pop())]
+        return result
 
     def fetch(
         self, descriptor: bytes | Offered, device: object = "cpu", *, rows: slice | None = None, timeout: float | None = None

@@ -416,7 +416,7 @@ static PyObject *remote_offer(PyObject *module, PyObject *args) {
     return offered(go, offer);
 }
 
-enum { LISTED_AT_ONCE = 4096 }; // offers that are described in one text, so that two copies of it are not of the whole list
+enum { LISTED_AT_ONCE = 4096 }; // offers in one text: its copies in Go and in Python exist at the same time
 
 // listed returns a list of texts, each of which describes some offers of a list of count, which stays open.
 static PyObject *listed(const struct GoLib *go, dlx_remote_list *list, size_t count) {
