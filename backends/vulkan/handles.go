@@ -14,7 +14,8 @@ type Handles struct {
 	Family int
 	// Extensions are the device extensions that were enabled for Device. No others are used.
 	Extensions []string
-	// Lock is held during each use of Queue. It may be nil if nothing else uses Queue.
+	// Lock is held during each use of Queue. It may be nil if nothing else uses Queue. dlx locks it while it holds locks of its
+	// own: whoever holds Lock must not call dlx.
 	Lock sync.Locker
 	// Index is the index in the DeviceID of the device.
 	Index int32
