@@ -3,6 +3,8 @@ package flight
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -27,11 +29,36 @@ func begin(ctx context.Context, t *testing.T, c *Client, method string) grpc.Cli
 	return s
 }
 
-// waitFor waits until a number of calls or connections is there.
-func waitFor(n int64, load func() int64) {
-	for load() != n {
-		time.Sleep(time.Millisecond)
+// waitFor waits until there are n calls, connections or whatever load counts.
+func waitFor(t *testing.T, n int64, load func() int64) {
+	t.Helper()
+	waitUntil(t, func() string {
+		if got := load(); got != n {
+			return fmt.Sprintf("%d are there, not %d", got, n)
+		}
+		return ""
+	})
+}
+
+// waitUntil waits until missing says that nothing is, and fails the test with what it said after a minute.
+func waitUntil(t *testing.T, missing func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for what := missing(); what != ""; what = missing() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal(what)
+		}
 	}
+}
+
+// count returns how many connections a server has.
+func (s *connections) count() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.open)
 }
 
 // A call without a token is refused before its message arrives, whatever it calls.
@@ -58,12 +85,12 @@ func TestCallsWithoutAMessage(t *testing.T) {
 		s, address := serve(t, ServerOptions{Limits: Limits{Calls: 1}})
 		ctx, cancel := context.WithCancel(t.Context())
 		begin(ctx, t, connect(t, address, ClientOptions{}), method)
-		waitFor(1, s.calls.Load)
+		waitFor(t, 1, s.calls.Load)
 		c := connect(t, address, ClientOptions{})
 		_, err := c.List(t.Context())
 		coretest.WantError(t, err, core.ErrOutOfMemory, "a second call")
 		cancel()
-		waitFor(0, s.calls.Load)
+		waitFor(t, 0, s.calls.Load)
 		if _, err := c.List(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -120,7 +147,7 @@ func TestWorkThatOutlastsItsCall(t *testing.T) {
 	}
 }
 
-// A connection above the limit is closed at once. One that has ended, in whatever state, counts no more.
+// A connection above the limit takes the place of one without calls. One that has ended, in whatever state, counts no more.
 func TestConnections(t *testing.T) {
 	pair, _ := certificate(t)
 	for _, c := range []*tls.Config{nil, {Certificates: []tls.Certificate{pair}}} {
@@ -133,26 +160,88 @@ func TestConnections(t *testing.T) {
 					t.Fatal(err)
 				}
 				open = append(open, c)
-				waitFor(int64(min(len(open), 2)), s.connections.Load)
+				waitFor(t, int64(min(len(open), 2)), s.connections.count)
 			}
-			_, _ = io.Copy(io.Discard, open[2]) // returns when the server has closed it
+			_, _ = io.Copy(io.Discard, open[0]) // returns when the server has closed it
 			for _, c := range open {
 				_ = c.Close()
 			}
-			waitFor(0, s.connections.Load)
+			waitFor(t, 0, s.connections.count)
 		}
 	}
-	s, address := serve(t, ServerOptions{Limits: Limits{Connections: 1}})
-	first, second := connect(t, address, ClientOptions{}), connect(t, address, ClientOptions{})
-	if _, err := first.List(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// When the server has no place left, connections whose calls were refused make room, one whose call has just ended does
+// not, and one with a call never does.
+func TestWhoMakesRoom(t *testing.T) {
+	pair, pem := certificate(t)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	for _, c := range []*tls.Config{nil, {Certificates: []tls.Certificate{pair}}} {
+		s, address := serve(t, ServerOptions{TLS: c, Device: openCPU(t), Tokens: []string{"secret"}, Limits: Limits{Connections: 3}})
+		dial := func(token string) *Client {
+			o := ClientOptions{Token: token}
+			if c != nil {
+				o.TLS = &tls.Config{RootCAs: roots}
+			}
+			return connect(t, address, o)
+		}
+		for range 3 {
+			_, err := dial("wrong").List(t.Context())
+			coretest.WantError(t, err, core.ErrInvalid, "without a token")
+		}
+		var known []*Client
+		for range 3 {
+			x := dial("secret")
+			if _, err := x.List(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			known = append(known, x)
+		}
+		waitFor(t, 3, s.connections.count)
+		last := dial("secret")
+		_, err := last.List(t.Context())
+		coretest.WantError(t, err, core.ErrClosed, "after three that have just called")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		begin(ctx, t, known[0], "DoPut")
+		waitFor(t, 1, s.calls.Load)
+		s.connections.age()
+		waitUntil(t, func() string { // the client waits before it connects again
+			if _, err := last.List(t.Context()); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		s.connections.mu.Lock()
+		idle, running := s.connections.idle.Len(), s.connections.open-s.connections.idle.Len()-s.connections.strangers.Len()
+		s.connections.mu.Unlock()
+		if running != 1 || idle > 2 {
+			t.Errorf("%d connections have calls, and %d had some", running, idle)
+		}
+		cancel()
+		waitFor(t, 0, s.calls.Load)
 	}
+	s, address := serve(t, ServerOptions{Device: openCPU(t), Limits: Limits{Connections: 1}})
+	first, second := connect(t, address, ClientOptions{}), connect(t, address, ClientOptions{})
+	begin(t.Context(), t, first, "DoPut")
+	waitFor(t, 1, s.calls.Load)
 	_, err := second.List(t.Context())
-	coretest.WantError(t, err, core.ErrClosed, "a second client")
+	coretest.WantError(t, err, core.ErrClosed, "beside a connection with a call")
 	_ = first.Close()
-	waitFor(0, s.connections.Load)
-	for err != nil { // the client waits before it connects again
-		_, err = second.List(t.Context())
-		time.Sleep(time.Millisecond)
+	waitUntil(t, func() string {
+		if _, err := second.List(t.Context()); err != nil {
+			return fmt.Sprintf("%v; %d connections are open", err, s.connections.count())
+		}
+		return ""
+	})
+}
+
+// age makes connections whose calls have ended wait for long.
+func (s *connections) age() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.idle.Front(); e != nil; e = e.Next() {
+		e.Value.(*counted).ended = time.Time{}
 	}
 }

@@ -59,4 +59,9 @@
 // for each of the calls that run at the same time. A server without a device takes only messages of 64 KiB or less. A
 // client without a token can open connections, whose number is bounded, too; a call that it begins takes a window until
 // it is refused, which is at once.
+//
+// One connection more than the limit takes the place of one that has no calls: of the oldest without a call that had a
+// token, or else of the one whose last call ended first, if that is 20 seconds ago. If there is none, it is closed at
+// once. So whoever has a token, or reaches a server without tokens, can take all connections. A connection is closed after
+// 10 minutes without calls, and when its client takes nothing of what the server sends for 20 seconds.
 package flight

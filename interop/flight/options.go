@@ -28,6 +28,8 @@ const (
 	writeBuffer = 512 << 10
 	// maxIdle is how long the server keeps a connection without calls.
 	maxIdle = 10 * time.Minute
+	// patience is how long a peer may not answer, or may take nothing of what the server sends.
+	patience = 20 * time.Second
 	// maxRequest bounds a message to a server that takes no tensors. The largest one has a ticket.
 	maxRequest = 64 << 10
 	// envelope is what a message may have besides the elements.
@@ -63,7 +65,7 @@ type ServerOptions struct {
 
 // Limits bound what the clients of a server can use. 0 in a field selects its default.
 type Limits struct {
-	Connections int           // that are open; default 256. One more is closed at once, and one without calls after 10 minutes
+	Connections int           // that are open; default 256. See Security in the package's documentation for one more
 	Tensors     int           // that clients have put; default 1024
 	TensorBytes int64         // of one tensor that is put; default 64 GiB
 	Bytes       int64         // of all tensors that were put and are being put; default 64 GiB

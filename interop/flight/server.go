@@ -31,7 +31,7 @@ type Server struct {
 	tokens      [][sha256.Size]byte // the sums of the tokens
 	grpc        *grpc.Server
 	pool        bufferPool
-	connections atomic.Int64   // open
+	connections connections
 	calls       atomic.Int64   // whose work is running
 	running     sync.WaitGroup // the work of calls, which may outlast them
 
@@ -54,16 +54,16 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, entries: make(map[string]*entry)}
+	s := &Server{o: o, entries: make(map[string]*entry), connections: connections{limit: o.Limits.Connections, patience: patience}}
 	for _, token := range o.Tokens {
 		s.tokens = append(s.tokens, sha256.Sum256([]byte(token)))
 	}
 	s.o.Tokens = nil
 	options := append(o.serverOptions(),
 		grpc.StreamInterceptor(s.call),
-		// A client that does not answer has gone, or its system does not take what we send. Connections without calls
-		// do not keep others from connecting for ever.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: maxIdle}))
+		// A client that does not answer has gone. One that sends something, but takes nothing, loses its connection in
+		// counted.Write.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: patience, MaxConnectionIdle: maxIdle}))
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS.Clone())))
 	}
@@ -85,7 +85,7 @@ func (s *Server) Serve(l net.Listener) error {
 		_ = l.Close()
 		return fail(core.ErrInvalid, call, "the server has no TLS, but other machines can connect to %v: listen on 127.0.0.1, or set TLS", l.Addr())
 	}
-	switch err := s.grpc.Serve(&listener{l, &s.connections, int64(s.o.Limits.Connections)}); {
+	switch err := s.grpc.Serve(&listener{l, &s.connections}); {
 	case errors.Is(err, grpc.ErrServerStopped):
 		return fail(core.ErrClosed, call, "the server is closed")
 	case err != nil:
@@ -323,23 +323,27 @@ func (s *Server) call(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInf
 	if len(s.tokens) != 0 && !s.hasToken(stream.Context()) {
 		return status.Error(codes.Unauthenticated, "the call has no bearer token that the server knows")
 	}
+	c := connectionOf(stream.Context())
+	c.begin()
 	if n := s.calls.Add(1); n > int64(s.o.Limits.Calls) {
 		s.calls.Add(-1)
+		c.end()
 		return status.Errorf(codes.ResourceExhausted, "the server carries out %d calls, and takes no more: try again later", s.o.Limits.Calls)
 	}
-	return toStatus(s.bounded(stream, func(ctx context.Context) error {
+	return toStatus(s.bounded(stream, c, func(ctx context.Context) error {
 		return handle(srv, withContext{stream, ctx})
 	}))
 }
 
 // bounded runs the work of a call that was counted, but not longer than the limit. If the peer does not go on reading or
 // writing, the work still waits for it then; the end of the call ends this wait. The call counts until its work has ended.
-func (s *Server) bounded(stream grpc.ServerStream, work func(context.Context) error) error {
+func (s *Server) bounded(stream grpc.ServerStream, c *counted, work func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(stream.Context(), s.o.Limits.Time)
 	done := make(chan error, 1)
 	s.running.Go(func() {
 		defer cancel()
 		err := work(ctx)
+		c.end()
 		s.calls.Add(-1) // before the client can know
 		done <- err
 	})

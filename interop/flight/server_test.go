@@ -225,9 +225,7 @@ func TestAClientThatStops(t *testing.T) {
 	var f frame
 	err = get.RecvMsg(&f) // the call has begun, or has ended
 	f.free()
-	for s.calls.Load() != 0 { // it ends, although nobody reads
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, 0, s.calls.Load) // it ends, although nobody reads
 	for err == nil {
 		err = get.RecvMsg(&f)
 		f.free()
@@ -264,9 +262,12 @@ func TestCloseDuringCalls(t *testing.T) {
 			}
 		})
 	}
-	for s.calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waitUntil(t, func() string {
+		if s.calls.Load() == 0 {
+			return "no call runs"
+		}
+		return ""
+	})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestAClosedClient(t *testing.T) {
 	s, address := serve(t, ServerOptions{Device: d})
 	c := connect(t, address, ClientOptions{})
 	running := begin(t.Context(), t, c, "DoPut")
-	waitFor(1, s.calls.Load)
+	waitFor(t, 1, s.calls.Load)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
