@@ -123,9 +123,11 @@ func BenchmarkCopiesInAStream(b *testing.B) {
 				return s.Synchronize(b.Context())
 			}, func() error {
 				for range c.copies {
-					if err := native.SubmitBefore("bench", func(e *wgpu.Encoder) { e.Copy(into, 0, from, 0, c.bytes) }); err != nil {
+					w, err := native.Submit("bench", func(e *wgpu.Encoder) { e.Copy(into, 0, from, 0, c.bytes) })
+					if err != nil {
 						return err
 					}
+					w.Drop()
 				}
 				return native.WaitForAll()
 			}}

@@ -109,12 +109,10 @@ func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, submit fun
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			lent, failed := d.borrow() // Close waits until it is given back; the device is held now, so that this does not fail
+			lent, _ := d.borrow() // Close waits until it is given back; the device is held now, so that this does not fail
 			go func() {
 				done.Complete(x.wait())
-				if failed == nil {
-					d.streams.GiveBack(&d.Device, lent)
-				}
+				d.streams.GiveBack(&d.Device, lent)
 			}()
 			return err
 		}

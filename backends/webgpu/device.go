@@ -24,7 +24,7 @@ type device struct {
 	limits  gpucopy.Limits
 	most    int64 // maxBufferSize
 	cpu     bool  // the device is the processor
-	picks   bool  // the host makes strided copies, as far as it can: as a rule where shaders are slow, on the processor
+	picks   bool  // the host makes copies for which the device has only shaders, as far as it can: as a rule where these are slow, on the processor
 	streams devicebase.Lending[*stream.Queue]
 
 	pipelines struct {

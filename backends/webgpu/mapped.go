@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
+	"github.com/dlx-go/dlx/core"
 )
 
 // upload copies from the host, by way of buffers that are mapped. If the destination has gaps, a shader distributes the elements from a
@@ -40,6 +41,9 @@ func dense(c copyplan.Copy) bool {
 
 // write copies from the host to a dense destination.
 func (d *device) write(dst *buffer, host uintptr, c copyplan.Copy) error {
+	if words(c.Range().DstHigh) > dst.size { // before anything is written
+		return d.noWholeWords()
+	}
 	w := writer{device: d, dst: dst}
 	for part := range c.Chunks(copyplan.Destination, piece) {
 		if err := w.put(host, part); err != nil {
@@ -152,18 +156,28 @@ func (d *device) download(dst, src operand, c copyplan.Copy) error {
 	return d.read(temporary, list, func(host uintptr, pick copyplan.Copy) error { return runCopy(dst.base, host, pick) })
 }
 
-// pickedWithin returns the parts of a copy between buffers, or within one, that the host makes; none if the device makes it.
+// pickedWithin returns the parts of a copy between buffers, or within one, that the host makes; none if the device makes it, or refuses
+// it since dst ends within a word.
 func (d *device) pickedWithin(dst, src *buffer, c copyplan.Copy) []part {
-	if !d.picks || !dense(c) || plain(c) && dst.handle != src.handle {
+	if !d.picks || !dense(c) || words(c.Range().DstHigh) > dst.size {
+		return nil
+	}
+	if _, contiguous := c.Contiguous(); plain(c) && (contiguous || dst.handle != src.handle) {
 		return nil
 	}
 	return picked(c, copyplan.Destination, src.size)
 }
 
-// pickWithin copies between buffers, or within one, by the host.
-func (d *device) pickWithin(dst, src *buffer, list []part) error {
+// pickWithin copies between buffers, or within one, by the host; by shader if there is no memory to map.
+func (d *device) pickWithin(dst, src *buffer, list []part, shader func() error) error {
 	w := writer{device: d, dst: dst}
-	return w.end(d.read(src, list, w.put))
+	err := d.read(src, list, w.put)
+	var failed *core.Error
+	nothingWritten := w.staging == nil
+	if nothingWritten && errors.Is(err, core.ErrOutOfMemory) && errors.As(err, &failed) && failed.Call == "wgpuDeviceCreateBuffer" {
+		return shader()
+	}
+	return w.end(err)
 }
 
 // read lets the device copy what each part needs to a buffer that is mapped, and calls f with its host address. Meanwhile the device

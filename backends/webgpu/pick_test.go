@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/webgpu/internal/faults"
+	"github.com/dlx-go/dlx/backends/webgpu/internal/wgpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -198,6 +199,111 @@ func TestTheHostPicksInSeveralParts(t *testing.T) {
 	}
 	if !slices.Equal(back, want) {
 		t.Error("the copy to the host has other elements")
+	}
+	kept := 0
+	for _, usage := range []wgpu.Usage{wgpu.Readback, wgpu.Staging} {
+		for _, b := range d.spares.free[usage] {
+			if kept++; b.size > maxMapped {
+				t.Errorf("a mapped buffer of %d bytes is kept", b.size)
+			}
+		}
+	}
+	if kept == 0 {
+		t.Error("the staging buffers of the pieces are not kept")
+	}
+}
+
+// The device itself makes an aligned copy within one buffer that is one move of bytes, in whatever order the elements are.
+func TestAContiguousCopyWithinOneBufferIsTheDevices(t *testing.T) {
+	d := openFaulty(t)
+	d.picks = true
+	keep := coretest.Keep(t)
+	content := coretest.Pattern(4000, 3)
+	x := keep(core.Empty(t.Context(), d, core.TypeUint8, []int64{2, 40, 50}, core.AllocOptions{}))
+	host := keep(core.FromSlice(content, 2, 40, 50))
+	half := func(i int64) *core.Tensor {
+		return keep(keep(keep(x.Slice(0, i, i+1, 1)).Reshape(40, 50)).Transpose())
+	}
+	if err := d.Copy(t.Context(), nil, x, host); err != nil {
+		t.Fatal(err)
+	}
+	calls := []int{slices.Index(faults.Calls(), "wgpuBufferMapAsync"), slices.Index(faults.Calls(), "wgpuComputePassEncoderDispatchWorkgroups")}
+	for _, call := range calls {
+		faults.Arm(call, 1, false)
+	}
+	err := d.Copy(t.Context(), nil, half(1), half(0))
+	for _, call := range calls {
+		if faults.Disarm(call) {
+			t.Errorf("%s was called", faults.Calls()[call])
+		}
+	}
+	got, errGot := core.ToSlice[byte](t.Context(), x)
+	if err := errors.Join(err, errGot); err != nil || !bytes.Equal(got, append(slices.Clone(content[:2000]), content[:2000]...)) {
+		t.Errorf("the copy has other bytes, or an error: %v", err)
+	}
+}
+
+// If there is no memory to map, a shader makes a strided copy.
+func TestWithoutMappedBuffersAShaderCopies(t *testing.T) {
+	d := openFaulty(t)
+	d.picks = true
+	keep := coretest.Keep(t)
+	content := coretest.Pattern(10000, 3)
+	create := slices.Index(faults.Calls(), "wgpuDeviceCreateBuffer")
+	for n := int64(1); n <= 2; n++ { // the buffer that is read, and the staging buffer
+		src := keep(core.Empty(t.Context(), d, core.TypeUint8, []int64{100, 100}, core.AllocOptions{}))
+		dst := keep(core.Empty(t.Context(), d, core.TypeUint8, []int64{100, 100}, core.AllocOptions{}))
+		turned := keep(src.Transpose())
+		if err := d.Copy(t.Context(), nil, src, keep(core.FromSlice(content, 100, 100))); err != nil {
+			t.Fatal(err)
+		}
+		d.TrimPool()
+		faults.Arm(create, n, true)
+		err := d.Copy(t.Context(), nil, dst, turned)
+		if !faults.Disarm(create) {
+			t.Errorf("buffer %d was not made", n)
+		}
+		got, errGot := core.ToSlice[byte](t.Context(), dst)
+		want, errWant := core.ToSlice[byte](t.Context(), turned)
+		if err := errors.Join(err, errGot, errWant); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("without buffer %d: other bytes, or an error: %v", n, err)
+		}
+	}
+}
+
+// A copy of several parts to a buffer that ends within a word is refused before the first part is written.
+func TestABufferThatEndsWithinAWordIsNotWrittenInPart(t *testing.T) {
+	d := openFaulty(t)
+	d.picks = true
+	keep := coretest.Keep(t)
+	const size = piece + 5
+	b := made(t, d, wgpu.Memory, size)
+	defer wgpu.ReleaseBuffer(b)
+	imported := func() *core.Tensor {
+		m, err := d.ImportPointer(uintptr(b), size, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keep(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{size}}))
+	}
+	dst := imported()
+	ones := keep(core.FromSlice(bytes.Repeat([]byte{1}, size)))
+	const step = 6 // so that one part would read too much
+	from := keep(core.Empty(t.Context(), d, core.TypeUint8, []int64{size * step}, core.AllocOptions{}))
+	column := keep(from.Slice(0, 0, size*step, step))
+	if err := d.Copy(t.Context(), nil, column, ones); err != nil {
+		t.Fatal(err)
+	}
+	c, err := copyplan.Of(dst, column)
+	if err != nil || len(picked(c, copyplan.Destination, size*step)) < 2 {
+		t.Fatalf("it is one part, or an error: %v", err)
+	}
+	for name, src := range map[string]*core.Tensor{"from the host": ones, "within the device": column} {
+		coretest.WantError(t, d.Copy(t.Context(), nil, dst, src), core.ErrNotSupported, name)
+		got, err := core.ToSlice[byte](t.Context(), keep(imported().Slice(0, 0, piece, 1))) // dst keeps the error
+		if err != nil || bytes.IndexByte(got, 1) >= 0 {
+			t.Errorf("%s: something was written, or an error: %v", name, err)
+		}
 	}
 }
 

@@ -63,7 +63,8 @@ func (d *device) alloc(size int64) (core.Memory, error) {
 	return d.newMemory(b, size, nil), nil
 }
 
-// TrimPool also releases the buffers that are kept for copies.
+// TrimPool also releases the buffers that are kept for copies. That needs no Mu, also while the device is closed: each buffer counts its
+// references, has one of spares, and keeps what it needs of the WGPUDevice.
 func (d *device) TrimPool() {
 	d.Pool.TrimPool()
 	d.spares.release()

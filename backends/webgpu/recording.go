@@ -107,10 +107,14 @@ func (d *device) launches(dst, src *buffer, plan iter.Seq[gpucopy.Dispatch]) ([]
 			unsafe.Slice((*byte)(unsafe.Pointer(&p.Constants)), unsafe.Sizeof(p.Constants)), p.Groups,
 		})
 		if list[len(list)-1].leaves(dst, src) {
-			return nil, d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
+			return nil, d.noWholeWords()
 		}
 	}
 	return list, nil
+}
+
+func (d *device) noWholeWords() error {
+	return d.Errorf(core.ErrNotSupported, "Copy", "the size of an imported buffer is not a multiple of 4, and a shader reads and writes whole words")
 }
 
 // launch is one dispatch of a shader.

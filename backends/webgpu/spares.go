@@ -16,10 +16,12 @@ type spares struct {
 	free map[wgpu.Usage][]*buffer
 }
 
-// How many buffers of a usage are kept, and up to which size.
+// How many buffers of a usage are kept, and up to which size. Those that are mapped are only kept for a piece, which may begin within a
+// word: larger ones are for the parts of strided copies.
 const (
 	maxSpares = 4
 	maxSpare  = 64 << 20
+	maxMapped = piece + unit
 )
 
 // take returns a buffer of at least size bytes, which the caller gives back. Its contents are undefined.
@@ -41,7 +43,7 @@ func (s *spares) take(d *device, usage wgpu.Usage, size int64) (*buffer, error) 
 func (s *spares) giveBack(b *buffer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b.size > maxSpare {
+	if b.size > maxSpare || b.usage != wgpu.Memory && b.size > maxMapped {
 		release(b.handle)
 		return
 	}

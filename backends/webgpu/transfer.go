@@ -29,25 +29,44 @@ func (d *device) copyWork(dst, src operand) (func(*stream.Queue) error, error) {
 	case src.buffer == nil:
 		return onHost(func() error { return d.upload(dst, src, c) }), nil
 	default:
+		temporary, steps, err := d.steps(dst, src, c)
+		submit := func() (*wgpu.Work, error) { return d.within(dst.buffer, src.buffer, temporary, steps) }
 		if list := d.pickedWithin(dst.buffer, src.buffer, c); len(list) > 0 {
-			return onHost(func() error { return d.pickWithin(dst.buffer, src.buffer, list) }), nil
+			return onHost(func() error {
+				return d.pickWithin(dst.buffer, src.buffer, list, func() error {
+					if err != nil {
+						return err
+					}
+					return wait(submit())
+				})
+			}), nil
 		}
-		temporary, steps := int64(0), []copyplan.Copy{c}
-		if dst.buffer.handle == src.buffer.handle {
-			gather, bits := copyplan.Pack(src.Tensor)
-			scatter, more := copyplan.Unpack(dst.Tensor)
-			if bits || more {
-				return nil, d.noBits()
-			}
-			temporary, steps = src.NumBytes(), []copyplan.Copy{gather, scatter}
+		if err != nil {
+			return nil, err
 		}
 		for _, step := range steps {
 			if err := d.compile(step); err != nil {
 				return nil, err
 			}
 		}
-		return onDevice(temporary, func() (*wgpu.Work, error) { return d.within(dst.buffer, src.buffer, temporary, steps) }), nil
+		return onDevice(temporary, submit), nil
 	}
+}
+
+// steps returns the steps of within, and the size of the temporary buffer between them.
+func (d *device) steps(dst, src operand, c copyplan.Copy) (temporary int64, steps []copyplan.Copy, err error) {
+	if dst.buffer.handle != src.buffer.handle {
+		return 0, []copyplan.Copy{c}, nil
+	}
+	if n, contiguous := c.Contiguous(); contiguous { // in whatever order the elements are
+		return n, []copyplan.Copy{{Elem: n, Src: c.Src}, {Elem: n, Dst: c.Dst}}, nil
+	}
+	gather, bits := copyplan.Pack(src.Tensor)
+	scatter, more := copyplan.Unpack(dst.Tensor)
+	if bits || more {
+		return 0, nil, d.noBits()
+	}
+	return gather.Size(), []copyplan.Copy{gather, scatter}, nil
 }
 
 // smallCopy is how many bytes are copied on the goroutine of a caller without a stream.

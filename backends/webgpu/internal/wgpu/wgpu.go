@@ -347,10 +347,7 @@ func (d *Device) Submit(call string, f func(*Encoder)) (*Work, error) {
 	return w, nil
 }
 
-// SubmitBefore is Submit of commands that nobody waits for, but for what is submitted later. It is for tests.
-func (d *Device) SubmitBefore(call string, f func(*Encoder)) error { return d.submit(call, f, nil) }
-
-// submit records and submits commands, and asks for a callback if w is not nil.
+// submit records and submits commands, and asks for a callback, for w.
 func (d *Device) submit(call string, f func(*Encoder), w *Work) error {
 	// wgpu-native ends the process if invalid commands are submitted, so they are checked first.
 	var commands unsafe.Pointer
@@ -376,9 +373,7 @@ func (d *Device) submit(call string, f func(*Encoder), w *Work) error {
 	}
 	var idle C.uint32_t
 	err = d.group("wgpuQueueSubmitForIndex", func() {
-		if w != nil {
-			idle = C.dlx_wgpu_idle(d.handle, d.queue) // wgpuDevicePoll returns true for a queue that has work, too
-		}
+		idle = C.dlx_wgpu_idle(d.handle, d.queue) // wgpuDevicePoll returns true for a queue that has work, too
 		if idle > C.DLX_WGPU_SUCCESS {
 			return
 		}
@@ -391,12 +386,10 @@ func (d *Device) submit(call string, f func(*Encoder), w *Work) error {
 		}
 		d.ahead = min(d.ahead+d.written+e.bytes, brief+1)
 		d.written, d.last = 0, this
-		if w != nil {
-			if d.ahead <= brief {
-				w.submission = this
-			}
-			w.wait = C.dlx_wgpu_on_done(d.queue)
+		if d.ahead <= brief {
+			w.submission = this
 		}
+		w.wait = C.dlx_wgpu_on_done(d.queue)
 	})
 	if err == nil && idle > C.DLX_WGPU_SUCCESS {
 		err = badStatus("wgpuQueueOnSubmittedWorkDone", idle)
