@@ -175,15 +175,16 @@ func Plan(dst, src *core.Tensor, s core.Scaling, l Limits) ([]Dispatch, error) {
 	} else {
 		reach -= span
 	}
+	axes, atLeast := len(c.axes.Axes), c.atLeast(group)
 	tooMany := func() ([]Dispatch, error) {
 		why := "its parts and channels are too many"
-		if n := len(c.axes.Axes); n > MaxAxes {
-			why = fmt.Sprintf("%d of its axes do not merge: use Contiguous first", n)
+		if axes > MaxAxes && atLeast > MaxDispatches {
+			why = fmt.Sprintf("%d of its axes do not merge: use Contiguous first", axes)
 		}
 		return nil, core.Errorf(core.ErrNotSupported, dst.DeviceID().Type.BackendName(), "ConvertOn",
 			"the conversion needs more than %d launches of the kernel, since %s", MaxDispatches, why)
 	}
-	if c.atLeast(group) > MaxDispatches {
+	if atLeast > MaxDispatches {
 		return tooMany()
 	}
 	var list []Dispatch

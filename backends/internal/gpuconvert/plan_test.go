@@ -3,6 +3,7 @@ package gpuconvert_test
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/internal/gpuconvert"
@@ -210,19 +211,24 @@ func TestPlanIsBounded(t *testing.T) {
 		s        core.Scaling
 		shiftOf  int // log2 of the range of a window
 		launches int // 0: refused
+		why      string
 	}{
-		{gpuconvert.MaxAxes + 1, one, 30, 1}, // the kernel has another axis, of the channels
-		{gpuconvert.MaxAxes + 1 + most, one, 30, gpuconvert.MaxDispatches},
-		{gpuconvert.MaxAxes + 2 + most, one, 30, 0},
-		{gpuconvert.MaxAxes + 1 + most, two, 30, gpuconvert.MaxDispatches},
-		{gpuconvert.MaxAxes + 2 + most, two, 30, 0},
-		{60, two, 30, 0},
-		{gpuconvert.MaxAxes + 1 + most, one, 7, 0},
+		{gpuconvert.MaxAxes + 1, one, 30, 1, ""}, // the kernel has another axis, of the channels
+		{gpuconvert.MaxAxes + 1 + most, one, 30, gpuconvert.MaxDispatches, ""},
+		{gpuconvert.MaxAxes + 2 + most, one, 30, 0, "axes do not merge"},
+		{gpuconvert.MaxAxes + 1 + most, two, 30, gpuconvert.MaxDispatches, ""},
+		{gpuconvert.MaxAxes + 2 + most, two, 30, 0, "axes do not merge"},
+		{60, two, 30, 0, "axes do not merge"},
+		{gpuconvert.MaxAxes + 1 + most, one, 7, 0, "axes do not merge"},
+		{gpuconvert.MaxAxes + most, one, 7, 0, "its parts and channels are too many"},
 	} {
 		dst, src := tensor(core.TypeFloat32, c.rank, true), tensor(core.TypeUint8, c.rank, false)
 		list, err := gpuconvert.Plan(dst, src, c.s, gpuconvert.Limits{Range: 1 << c.shiftOf, Alignment: 4, Groups: 65535})
 		if refused := errors.Is(err, core.ErrNotSupported); len(list) != c.launches || refused != (c.launches == 0) || !refused && err != nil {
 			t.Errorf("rank %d, %d factors, windows of 2^%d bytes: %d launches and %v, want %d", c.rank, len(c.s.Scale), c.shiftOf, len(list), err, c.launches)
+		}
+		if c.launches == 0 && err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("rank %d, windows of 2^%d bytes: error %v, want one that says %q", c.rank, c.shiftOf, err, c.why)
 		}
 		_, _ = dst.Close(), src.Close()
 	}
