@@ -416,6 +416,10 @@ func TestATensorMustLieInItsBuffer(t *testing.T) {
 		if got := get(t, d, foreign(4096, 1)); len(got) != 4096 {
 			t.Errorf("%s: %d bytes, want all", name, len(got))
 		}
+		none := keep(t)(core.Wrap(core.Memory{ID: d.ID(), Handle: mem, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{0}, Offset: n}))
+		if err := d.Copy(t.Context(), nil, keep(t)(bytes.Slice(0, 0, 0, 1)), none); err != nil {
+			t.Errorf("%s: no elements, behind the end: %v", name, err)
+		}
 		for what, bad := range map[string]*core.Tensor{"contiguous": foreign(n, 1), "strided": foreign(n, 1<<12)} {
 			want(t, d.Copy(t.Context(), nil, bytes, bad), core.ErrLayout, name+", "+what+", read")
 			want(t, d.Copy(t.Context(), nil, bad, bytes), core.ErrLayout, name+", "+what+", written")
