@@ -282,7 +282,7 @@ func (c *converting) fallsBack(err error) bool {
 	if c.site == atSource {
 		by = from
 	}
-	c.refuse(fmt.Sprintf("%v converts the tensor as a whole", by), err.Error())
+	c.refuse(fmt.Sprintf("%v converts the tensor, or moves it, as a whole", by), err.Error())
 	c.site = onHost
 	c.describe(nil)
 	return true
