@@ -106,7 +106,8 @@ func ConvertScaled(ctx context.Context, dst, src *Tensor, s Scaling) error {
 	return err
 }
 
-// ConvertBy is ConvertScaled, and returns the device that converted, nil if that was the host.
+// ConvertBy is ConvertScaled, and returns the device that converted: nil if that was the host, or if the elements stay as they are and
+// were copied.
 func (privateCore) ConvertBy(ctx context.Context, dst, src *Tensor, s Scaling) (Device, error) {
 	return convert(ctx, "ConvertScaled", dst, src, s)
 }
@@ -124,7 +125,7 @@ func scalable(call string, tensors ...*Tensor) error {
 	return nil
 }
 
-// convert is Convert and ConvertScaled. It returns the device that converted, nil if that was the host.
+// convert is Convert and ConvertScaled. The result is that of ConvertBy.
 func convert(ctx context.Context, call string, dst, src *Tensor, s Scaling) (by Device, err error) {
 	to, err := convertibleBuffer(dst, call)
 	if err != nil {
