@@ -245,7 +245,7 @@ func (l *lifetime) nativeEvents() {
 	if pending != nil {
 		pending = there.Ready() // a query that failed has not said that the work is done
 	}
-	if pending != nil {
+	if pending != nil && l.OK(pending.Wait(l.Context)) { // the query may have found that the device is lost, as Wait then says
 		l.OK(errors.New("no call failed, but the stream did not wait"))
 	}
 }
