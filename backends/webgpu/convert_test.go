@@ -149,11 +149,17 @@ func TestConversionOfAColumnWithinOneBuffer(t *testing.T) {
 			}
 		}
 	}
-	for _, b := range d.(*device).spares.free[wgpu.Memory] {
+	if err := s.Synchronize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spares := &d.(*device).spares
+	spares.mu.Lock()
+	for _, b := range spares.free[wgpu.Memory] {
 		if b.size > maxSparse {
 			t.Errorf("%d bytes were taken for %d elements", b.size, rows)
 		}
 	}
+	spares.mu.Unlock()
 	got := keep(core.FromSlice(make([]uint8, rows*columns), rows, columns))
 	if err := d.Copy(t.Context(), nil, got, whole); err != nil {
 		t.Fatal(err)
