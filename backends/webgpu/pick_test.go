@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ func TestPartsMoveTheSameBytes(t *testing.T) {
 			if err := runCopy(uintptr(unsafe.Pointer(&got[0])), uintptr(unsafe.Pointer(&mapped[0])), p.pick); err != nil {
 				t.Fatal(err)
 			}
+			runtime.KeepAlive(mapped)
 			if len(p.read.Axes) > 0 {
 				stepped++
 			}
